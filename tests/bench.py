@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+"""Measure pyperf3 against iperf3 3.22 in turn on this machine's loopback.
+
+    python3 tests/peers.py          # once: fetch iperf3 3.22
+    python3 tests/bench.py          # or: make bench
+
+Each row of the table is a number of interleaved pairs of tests: one with pyperf3 at both
+ends, one with iperf3 at both ends, in the order AB BA AB ..., so that a drift of the
+machine's speed cancels. The figures of a test are what the receiver got per second, and
+the CPU seconds of both ends (their whole process trees, from start to exit) per byte
+received. Ratios are pyperf3 / iperf3 within a pair; the table gives their median.
+
+The exit status is 1 if a run failed or a row missed its goal.
+"""
+
+import argparse
+import collections
+import glob
+import json
+import os
+import platform
+import re
+import shlex
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import peers  # noqa: E402  (it is a neighbour, wherever this is run from)
+
+PYPERF3 = os.path.join(os.path.dirname(HERE), "pyperf3.py")
+PEER = "3.22"
+
+# name: as shown, and as --only selects it
+# client: arguments of both programs' clients
+# both: further arguments of pyperf3's client and server, which iperf3 does not get
+# rate, cpu: goals or None: the least ratio of bit/s, the greatest of CPU time per byte
+Cell = collections.namedtuple("Cell", "name client both rate cpu")
+
+CELLS = [
+    Cell("TCP", [], [], None, None),
+    Cell("TCP -R", ["-R"], [], None, None),
+    Cell("TCP --bidir", ["--bidir"], [], None, None),
+    Cell("TCP -P 4", ["-P", "4"], [], None, None),
+    Cell("TCP -P 8", ["-P", "8"], [], None, None),
+    Cell("TCP -Z", ["-Z"], [], None, None),
+    Cell("TCP --skip-rx-copy", ["--skip-rx-copy"], [], None, None),
+    Cell("--threads", [], ["--threads"], None, None),
+    Cell("--threads -R", ["-R"], ["--threads"], None, None),
+    Cell("--threads -P 4", ["-P", "4"], ["--threads"], None, None),
+    Cell("--threads -P 8", ["-P", "8"], ["--threads"], None, None),
+]
+
+IMPORTS = "import argparse, json, selectors, socket"
+STARTS = 15
+MEMORY = ["-P", "8", "-t", "3"]
+
+
+class Failure(Exception):
+    """A run failed; the text says why, in one line."""
+
+
+# Running one test
+
+
+class Child:
+    """A program run in a process group of its own, with its output in unnamed files."""
+
+    def __init__(self, command):
+        self.output = tempfile.TemporaryFile()
+        self.errors = tempfile.TemporaryFile()
+        try:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.errors,
+                start_new_session=True)
+        except OSError as error:
+            raise Failure("can not run %s: %s" % (command[0], error.strerror))
+        self.pid = self.process.pid
+        self.usage = None
+
+    def poll(self):
+        """Return the exit status (a signal's number is negative), or None while it runs."""
+        if (self.process.returncode is None
+                and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)):
+            # It has ended, but holds its id until wait4: end what it may have left behind.
+            os.killpg(self.pid, signal.SIGKILL)
+            _, status, self.usage = os.wait4(self.pid, 0)
+            self.process.returncode = (-os.WTERMSIG(status) if os.WIFSIGNALED(status)
+                                       else os.WEXITSTATUS(status))
+        return self.process.returncode
+
+    def wait(self, seconds, step=0.01):
+        """Wait for the end and return the exit status; fail if it takes too long.
+
+        It is looked for every step seconds.
+        """
+        end = time.monotonic() + seconds
+        while self.poll() is None:
+            if time.monotonic() > end:
+                raise Failure("no end after %.0f s" % seconds)
+            time.sleep(step)
+        return self.process.returncode
+
+    def close(self):
+        """Kill the process and its group, unless it has ended, and drop its output."""
+        if self.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            self.wait(10)
+        self.output.close()
+        self.errors.close()
+
+    def cpu(self):
+        """Return the CPU seconds of the process and all descendants waited for."""
+        return self.usage.ru_utime + self.usage.ru_stime
+
+    def text(self, file):
+        """Return what the program has written to self.output or self.errors."""
+        file.seek(0)
+        return file.read().decode("utf-8", "replace")
+
+    def last_words(self):
+        """Return the most telling line of its error messages, or else of its output."""
+        text = self.text(self.errors).strip() or self.text(self.output).strip()
+        lines = text.split("\n")
+        telling = [line for line in lines if "error" in line.lower()] or lines[:1]
+        return telling[-1].strip()[:160] or "no message"
+
+
+def free_port():
+    """Return a TCP port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def listening(port):
+    """Tell from /proc, without connecting, whether a TCP port is listened on."""
+    entry = re.compile(r"^\s*\d+: \w+:%04X \w+:0000 0A " % port, re.M)
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(name) as file:
+                if entry.search(file.read()):
+                    return True
+        except OSError:
+            pass  # no IPv6
+    return False
+
+
+def measure(command, both, client_args, seconds, look=None):
+    """Run a one-off server and a client of a program and return what look() returned.
+
+    Without look, return (bit/s received, CPU seconds per byte received).
+    """
+    server = client = None
+    port = str(free_port())
+    try:
+        server = Child(command + ["-s", "-1", "-p", port] + both)
+        end = time.monotonic() + 10
+        while not listening(int(port)):
+            if server.poll() is not None:
+                raise Failure("server: " + server.last_words())
+            if time.monotonic() > end:
+                raise Failure("server: does not listen after 10 s")
+            time.sleep(0.005)
+        client = Child(command + ["-c", "127.0.0.1", "-p", port, "-J"] + client_args + both)
+        seen = look(client, server) if look else None
+        for child, name, limit in ((client, "client", seconds + 15), (server, "server", 10)):
+            try:
+                status = child.wait(limit)
+            except Failure as error:
+                raise Failure("%s: %s" % (name, error))
+            if status:
+                raise Failure("%s: status %d: %s" % (name, status, complaint(child)))
+        return seen if look else figures(client, server)
+    finally:
+        for child in (client, server):
+            if child:
+                child.close()
+
+
+def complaint(child):
+    """Return the error in a child's JSON output, or else its last words."""
+    try:
+        return json.loads(child.text(child.output))["error"]
+    except (ValueError, KeyError, TypeError):
+        return child.last_words()
+
+
+def figures(client, server):
+    """Return (bit/s, CPU seconds per byte) of a finished test."""
+    try:
+        result = json.loads(client.text(client.output))
+        if "error" in result:
+            raise Failure("client: " + result["error"])
+        sums = [result["end"]["sum_received"]]
+        if "sum_received_bidir_reverse" in result["end"]:
+            sums.append(result["end"]["sum_received_bidir_reverse"])
+        rate = sum(part["bits_per_second"] for part in sums)
+        received = sum(part["bytes"] for part in sums)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Failure("client: no proper JSON (%s: %s)" % (type(error).__name__, error))
+    if not rate or not received:
+        raise Failure("client: nothing received")
+    return rate, (client.cpu() + server.cpu()) / received
+
+
+# Memory
+
+
+def tree(top):
+    """Return the ids of a process and all its descendants."""
+    children = collections.defaultdict(list)
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path) as file:
+                text = file.read()
+        except OSError:
+            continue  # it has ended
+        parent = int(text.rpartition(")")[2].split()[1])
+        children[parent].append(int(path.split("/")[2]))
+    found = [top]
+    for pid in found:
+        found.extend(children[pid])
+    return found
+
+
+def memory(top):
+    """Return (sum of Pss, largest Rss, number of processes) of a process tree, in MB."""
+    pss, rss = [], []
+    for pid in tree(top):
+        try:
+            with open("/proc/%d/smaps_rollup" % pid) as file:
+                fields = dict(re.findall(r"^(\w+):\s+(\d+) kB", file.read(), re.M))
+        except OSError:
+            continue  # it has ended
+        if "Pss" in fields and "Rss" in fields:
+            pss.append(int(fields["Pss"]) * 1024 / 1e6)
+            rss.append(int(fields["Rss"]) * 1024 / 1e6)
+    if not pss:
+        raise Failure("its memory can not be read")
+    return sum(pss), max(rss), len(pss)
+
+
+def look_at_memory(client, server):
+    """Return memory() of both ends, 1.5 s after the start of the client."""
+    time.sleep(1.5)
+    if client.poll() is not None:
+        raise Failure("client: ended early: " + complaint(client))
+    return memory(client.pid), memory(server.pid)
+
+
+# The sections of the report
+
+
+def say(text=""):
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+def rows(cells, pyperf3, iperf3, pairs, seconds):
+    """Run the cells, print the table, and return the failures as lines."""
+    failures = []
+    goals = any(cell.rate or cell.cpu for cell in cells)
+    heads = ["test", "bit/s ratio", "min..max", "pyperf3 Gbit/s", "iperf3 Gbit/s",
+             "CPU s/byte ratio", "pairs"] + ["goals"] * goals
+    say("| %s |" % " | ".join(heads))
+    say("|%s" % (" --- |" + " ---: |" * (len(heads) - 1)))
+    for cell in cells:
+        client = cell.client + ["-t", str(seconds)]
+        done = []
+        for number in range(pairs):
+            pair = {}
+            for name in ("pyperf3", "iperf3") if number % 2 == 0 else ("iperf3", "pyperf3"):
+                try:
+                    pair[name] = (measure(pyperf3, cell.both, client, seconds)
+                                  if name == "pyperf3" else
+                                  measure(iperf3, [], client, seconds))
+                except Failure as error:
+                    failures.append("%s, pair %d, %s: %s" % (cell.name, number + 1, name, error))
+            if len(pair) == 2:
+                done.append((pair["pyperf3"], pair["iperf3"]))
+        columns = ["-"] * 5
+        missed = []
+        if done:
+            rates = [ours[0] / theirs[0] for ours, theirs in done]
+            rate = statistics.median(rates)
+            cpu = statistics.median(ours[1] / theirs[1] for ours, theirs in done)
+            columns = ["%.2f" % rate, "%.2f..%.2f" % (min(rates), max(rates)),
+                       "%.2f" % (statistics.median(ours[0] for ours, _ in done) / 1e9),
+                       "%.2f" % (statistics.median(theirs[0] for _, theirs in done) / 1e9),
+                       "%.2f" % cpu]
+            if cell.rate and rate < cell.rate:
+                missed.append("bit/s ratio %.3f < %s" % (rate, cell.rate))
+            if cell.cpu and cpu > cell.cpu:
+                missed.append("CPU s/byte ratio %.3f > %s" % (cpu, cell.cpu))
+        columns.append("%d/%d" % (len(done), pairs))
+        if goals:
+            columns.append(", ".join(["rate >= %s" % cell.rate] * bool(cell.rate)
+                                     + ["CPU <= %s" % cell.cpu] * bool(cell.cpu)) or "-")
+        say("| %s | %s |" % (cell.name, " | ".join(columns)))
+        failures += ["%s: goal missed: %s" % (cell.name, text) for text in missed]
+    return failures
+
+
+def start_up(pyperf3, python):
+    """Measure how long --version takes, print a line, and return the failures."""
+    commands = [pyperf3 + ["--version"], [python, "-c", IMPORTS]]
+    times = [[], []]
+    for number in range(STARTS):
+        for which in (0, 1) if number % 2 == 0 else (1, 0):
+            start = time.perf_counter()
+            child = None
+            try:
+                child = Child(commands[which])
+                status = child.wait(10, 0.0002)
+                times[which].append(time.perf_counter() - start)
+                if status:
+                    raise Failure("status %d: %s" % (status, child.last_words()))
+            except Failure as error:
+                return ["start-up, %s: %s" % ("imports" if which else "--version", error)]
+            finally:
+                if child:
+                    child.close()
+    ours, theirs = [statistics.median(part) * 1000 for part in times]
+    say("Start-up: `pyperf3.py --version` %.1f ms, `python3 -c \"%s\"` %.1f ms, "
+        "ratio %.2f (medians of %d)" % (ours, IMPORTS, theirs, ours / theirs, STARTS))
+    say()
+    return []
+
+
+def memory_rows(programs):
+    """Print a table of the memory in use during a test and return the failures."""
+    failures = []
+    say("| memory during `%s` | client Pss MB | server Pss MB | largest process Rss MB "
+        "| processes |" % " ".join(MEMORY))
+    say("| --- | ---: | ---: | ---: | ---: |")
+    for name, command, both in programs:
+        try:
+            client, server = measure(command, both, MEMORY, 3, look_at_memory)
+        except Failure as error:
+            failures.append("memory, %s: %s" % (name, error))
+            continue
+        say("| %s | %.1f | %.1f | %.1f | %d + %d |" % (
+            name, client[0], server[0], max(client[1], server[1]), client[2], server[2]))
+    return failures
+
+
+def machine(python):
+    """Return a line which describes the machine."""
+    model = "unknown CPU"
+    with open("/proc/cpuinfo") as file:
+        match = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)", file.read(), re.M)
+        model = match.group(1).strip() if match else model
+    code = "import platform as p; print(p.python_implementation(), p.python_version())"
+    version = subprocess.check_output([python, "-c", code]).decode().strip()
+    return "%s, %d cores, Linux %s, %s, against iperf3 %s" % (
+        model, len(os.sched_getaffinity(0)), platform.release(), version, PEER)
+
+
+def positive(text):
+    """Convert a command-line argument to an integer of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def main():
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description="Measure pyperf3 and iperf3 %s in turn on loopback." % PEER)
+    parser.add_argument("--pairs", type=positive, default=5, metavar="N",
+                        help="pairs of tests per row (default 5)")
+    parser.add_argument("--time", type=positive, default=2, metavar="SECONDS",
+                        help="length of each test (default 2)")
+    parser.add_argument("--only", action="append", default=[], metavar="SUBSTRING",
+                        help="just rows whose name contains this; the sections after the "
+                             "table are named start-up and memory; can be repeated; "
+                             "write --only=-R for what begins with a dash")
+    parser.add_argument("--python", default=sys.executable, metavar="PATH",
+                        help="the interpreter to run pyperf3 with (default: this one)")
+    parser.add_argument("--pyperf3", metavar="COMMAND",
+                        help="a command to measure in place of pyperf3.py")
+    args = parser.parse_args()
+
+    iperf3 = peers.find(PEER)
+    if not iperf3:
+        parser.exit(1, "bench.py: no iperf3 %s: run python3 tests/peers.py\n" % PEER)
+    iperf3 = [iperf3]
+    pyperf3 = shlex.split(args.pyperf3) if args.pyperf3 else [args.python, PYPERF3]
+
+    def wanted(name):
+        return not args.only or any(part in name for part in args.only)
+
+    cells = [cell for cell in CELLS if wanted(cell.name)]
+    if not cells and not wanted("start-up") and not wanted("memory"):
+        parser.exit(1, "bench.py: nothing is named like that; there are: %s\n" % ", ".join(
+            [cell.name for cell in CELLS] + ["start-up", "memory"]))
+
+    try:
+        say(machine(args.python))
+    except (OSError, subprocess.CalledProcessError) as error:
+        parser.exit(1, "bench.py: can not run %s: %s\n" % (args.python, error))
+    say()
+    failures = []
+    if cells:
+        say("%d pair(s) of tests of %d s; ratios are pyperf3 / iperf3" % (args.pairs, args.time))
+        say()
+        failures += rows(cells, pyperf3, iperf3, args.pairs, args.time)
+        say()
+    if wanted("start-up"):
+        failures += start_up(pyperf3, args.python)
+    if wanted("memory"):
+        programs = [("pyperf3", pyperf3, []), ("iperf3", iperf3, [])]
+        if not args.pyperf3:
+            programs.insert(1, ("pyperf3 --threads", pyperf3, ["--threads"]))
+        failures += memory_rows(programs)
+        say()
+    for line in failures:
+        say("FAILED " + line)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""What the tests share: free ports, programs that run beside a test, real iperf3 builds."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import peers
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROGRAM = os.path.join(ROOT, "pyperf3.py")
+OURS = (sys.executable, "-B", PROGRAM)
+GOLDEN = os.path.join(ROOT, "tests", "golden")
+LIMIT = 60.0  # seconds after which a program of a test is ended, and the test fails
+
+
+def free_port():
+    """Return a TCP port of 127.0.0.1 that nothing listens on."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def real(version):
+    """Return the command of a real iperf3. Skips the test, or fails it with REQUIRE_PEERS=1."""
+    path = peers.find(version)
+    if path is None:
+        message = "no iperf3 %s here: run `make peers`" % version
+        if os.environ.get("REQUIRE_PEERS"):
+            raise AssertionError(message)
+        raise unittest.SkipTest(message)
+    return (path,)
+
+
+def environment(**more):
+    """Return an environment for programs under test; a value of None takes the name away."""
+    values = dict(os.environ, LC_ALL="C", TZ="UTC")
+    values.pop("IPERF3_PASSWORD", None)
+    values.update(more)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class Finished:
+    """What a program left: out, err (text), code (negative: ended by a signal)."""
+
+    def __init__(self, out, err, code):
+        self.out, self.err, self.code = out, err, code
+
+    def json(self):
+        """Return the one JSON document on standard output, strictly read."""
+        def refuse(name):
+            raise ValueError("%s is not JSON" % name)
+        return json.loads(self.out, parse_constant=refuse)
+
+    def lines(self):
+        return self.out.split("\n")[:-1]
+
+    def __repr__(self):
+        return "status %r\n--- out\n%s--- err\n%s---" % (self.code, self.out, self.err)
+
+
+class Program:
+    """A program that runs beside the test. Use it in a `with`; it is ended at the end."""
+
+    def __init__(self, command, **more):
+        more.setdefault("env", environment())
+        self.process = subprocess.Popen(
+            [str(word) for word in command], stdin=more.pop("stdin", subprocess.DEVNULL),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        self._out, self._err = bytearray(), bytearray()
+        self._readers = [
+            threading.Thread(target=self._read, args=pair, daemon=True)
+            for pair in ((self.process.stdout, self._out), (self.process.stderr, self._err))]
+        for thread in self._readers:
+            thread.start()
+
+    @staticmethod
+    def _read(stream, into):
+        while True:
+            data = os.read(stream.fileno(), 65536)
+            if not data:
+                return
+            into.extend(data)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def out(self):
+        """Return what it has printed so far."""
+        return bytes(self._out).decode("utf-8", "replace")
+
+    def err(self):
+        return bytes(self._err).decode("utf-8", "replace")
+
+    def wait_for(self, text, seconds=LIMIT, count=1):
+        """Wait until its standard output holds `text` `count` times."""
+        deadline = time.monotonic() + seconds
+        while self.out().count(text) < count:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                time.sleep(0.1)
+                if self.out().count(text) >= count:
+                    return
+                raise AssertionError("no %r from %r: %r" % (
+                    text, self.process.args, (self.process.poll(), self.out(), self.err())))
+            time.sleep(0.005)
+
+    def signal(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+
+    def finish(self, seconds=LIMIT):
+        """Wait for its end and return what it left (Finished)."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError("%r did not end: %r" % (
+                self.process.args, (self.out(), self.err())))
+        for thread in self._readers:
+            thread.join(5.0)
+        return Finished(self.out(), self.err(), code)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *details):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for thread in self._readers:
+            thread.join(5.0)
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def run(command, seconds=LIMIT, **more):
+    """Run a program to its end and return what it left (Finished)."""
+    with Program(command, **more) as program:
+        return program.finish(seconds)
+
+
+def listens(port):
+    """Return whether something listens on a TCP port, without connecting to it (Linux)."""
+    wanted = ":%04X" % port
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(name) as table:
+                rows = [line.split() for line in table]
+        except OSError:
+            continue
+        if any(row[1].endswith(wanted) and row[3] == "0A" for row in rows[1:]):
+            return True
+    return False
+
+
+def wait_for_listener(program, port, seconds=LIMIT):
+    """Wait until a server listens."""
+    deadline = time.monotonic() + seconds
+    while not listens(port):
+        if program.process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError("no listener on %d: %r" % (
+                port, (program.process.poll(), program.out(), program.err())))
+        time.sleep(0.005)
+
+
+def start_server(command, *arguments):
+    """Start a server on a free port; returns (Program, port) once it listens."""
+    port = free_port()
+    program = Program(tuple(command) + ("-s", "-p", port) + arguments)
+    wait_for_listener(program, port)
+    return program, port
+
+
+def run_pair(server, client, client_arguments=(), server_arguments=(), host="127.0.0.1",
+             seconds=LIMIT):
+    """Run a one-off server and a client against it; returns both (Finished): client, server."""
+    program, port = start_server(server, "-1", *server_arguments)
+    with program:
+        left = run(tuple(client) + ("-c", host, "-p", port) + tuple(client_arguments), seconds)
+        return left, program.finish(20.0)
