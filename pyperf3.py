@@ -2013,7 +2013,8 @@ class StreamLoop:
 
     def _end(self, status):
         self.publish()
-        self.floats[self.line + _FINISHED] = time.monotonic()
+        if not self.floats[self.line + _FINISHED]:
+            self.floats[self.line + _FINISHED] = time.monotonic()
         self.ints[self.line + _STATUS] = status
 
     def publish(self):
@@ -2254,7 +2255,8 @@ class TcpReceiver(StreamLoop):
         # Whole calls save wake-ups; on a slow link, and at the end of an amount, they would
         # make the counters late.
         whole = plain | _MSG_WAITALL
-        if self.parameters.bytes or self.parameters.blocks:
+        amount = bool(self.parameters.bytes or self.parameters.blocks)
+        if amount:
             whole = plain
         flags = whole
         receive, write = self.sock.recv_into, self.file.write if self.file else None
@@ -2262,7 +2264,7 @@ class TcpReceiver(StreamLoop):
         mark, marked = time.monotonic(), 0
         while count and not ints[command_slot]:
             try:
-                for _ in range(32):
+                for _ in range(1 if amount else 32):
                     count = receive(view, size, flags)
                     if ints[command_slot]:
                         break
@@ -2276,7 +2278,11 @@ class TcpReceiver(StreamLoop):
                 if ints[command_slot]:
                     count = 0
                     break
+                self.look_around()
+                continue
             now = self.look_around()
+            if amount and count:
+                self.floats[self.line + _FINISHED] = now
             if now - mark > 0.02:
                 slow = (received - marked) / (now - mark) * _SLOW_CALL < size
                 flags = plain if slow else whole
@@ -2618,27 +2624,28 @@ class Test:
         longer than a few milliseconds is left out of the wait, and woken afterwards.
         """
         ints = self._counters.ints
-        amount = self._amount()
-        if amount and not self.server:
-            yield from self._drain_senders()
-            now = max([now if not self._all_complete() else 0.0] + [
-                self._counters.floats[stream.line + _FINISHED]
-                for stream in self.streams if ints[stream.line + _STATUS] == _COMPLETE])
-        elif amount:
-            yield from self._let_arrive()
-            now = time.monotonic()
+        if self._amount():
+            yield from (self._let_arrive() if self.server else self._drain_senders())
+            now = self._amount_time() or now
         for stream in self.streams:
             ints[stream.line + _COMMAND] = _STOP
-        patience = time.monotonic() + 0.004
-        while time.monotonic() < patience and any(
+        asked = time.monotonic()
+        while time.monotonic() < asked + 0.004 and any(
                 ints[stream.line + _STATUS] in (_STARTING, _RUNNING) for stream in self.streams):
             yield from pause(0.0003)
-        if not amount:
-            now = max(now, min(time.monotonic(), now + 0.004))
+        if not self._amount() and any(stream.sender for stream in self.streams):
+            now += time.monotonic() - asked
         self.finish(now)
         for stream in self.streams:
             if stream.sender:
                 stream.worker.wake(socket.SHUT_WR)
+
+    def _amount_time(self):
+        """Return when the amount of -n or -k was through, 0 if it was not."""
+        if self.parameters.bidirectional or not (
+                self._all_complete() or self._received() >= self._amount()):
+            return 0
+        return max(self._counters.floats[stream.line + _FINISHED] for stream in self.streams)
 
     def _all_complete(self):
         senders = [stream for stream in self.streams if stream.sender]
