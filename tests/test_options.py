@@ -1,0 +1,581 @@
+"""The command line: what is accepted, refused, and said about it, as iperf3 3.22 does."""
+
+import contextlib
+import io
+import os
+import re
+import sys
+import unittest
+
+import captures
+import pyperf3
+import support
+
+USAGE = ("\nUsage: iperf3 [-s|-c host] [options]\n"
+         "Try `iperf3 --help' for more information.\n")
+NOT_YET = "iperf3: parameter error - an option you are trying to set is not implemented yet\n"
+
+# Options that pyperf3 has not yet: it answers them with error 13. Delete what comes.
+LATER = {
+    "-D": "daemon", "-u": "UDP", "-L": "flow label", "-A": "affinity", "--sctp": "SCTP",
+    "--nstreams": "SCTP", "-X": "SCTP", "-I": "pidfile", "--logfile": "logfile",
+    "--timestamps": "timestamps", "--server-bitrate-limit": "limits of a server",
+    "--server-max-duration": "limits of a server", "--udp-counters-64bit": "UDP",
+    "--no-fq-socket-pacing": "pacing by the kernel", "--dont-fragment": "UDP",
+    "--username": "authentication", "--rsa-public-key-path": "authentication",
+    "--rsa-private-key-path": "authentication", "--authorized-users-path": "authentication",
+    "--time-skew-threshold": "authentication", "--use-pkcs1-padding": "authentication",
+    "--fq-rate": "pacing by the kernel", "--pacing-timer": "pacing by the kernel",
+    "--idle-timeout": "limits of a server", "--rcv-timeout": "timeouts",
+    "--snd-timeout": "timeouts", "--cntl-ka": "keepalive", "-m": "MPTCP", "--gsro": "UDP",
+    "-d": "debug",
+}
+# Captured cases that need one of these.
+CAPTURED_LATER = {
+    "err-length-udp": "-u",
+    "err-server-only": "-D",
+    "err-timestamps-parameter": "--timestamps",
+    "err-logfile-open": "--logfile",
+}
+
+# Iperf3's shortest prefix of each long name.
+SHORTEST = ("--po --form --in --da --on --verb --cl --bit --ba --server-b --server-m --by --bl"
+            " --le --par --rev --bid --w --cp --set --no-d --to --ds --e --fl --z --om --fi"
+            " --rep --times --af --tit --cong --li --sc --ns --x --pi --lo --forc --ge --udp-"
+            " --no-f --do --sk --user --rsa-pu --rsa-pr --au --time- --use- --fq --pac --conn"
+            " --id --rc --sn --cn --m --gs --de --h").split()
+
+# Argument vectors that both refuse, with the same text.
+REFUSED = (
+    # getopt: unknown, missing, ambiguous, superfluous
+    ["--nosuch"], ["--nosuch=3"], ["-q"], ["-q5"], ["-VVq"], ["-1sq"], ["-c"], ["-s", "-p"],
+    ["-sp"], ["-Vc"], ["--port"], ["-s", "--po"], ["--ver"], ["--ver=4"], ["--vers"], ["--t"],
+    ["--ti"], ["--s"], ["--se"], ["--j"], ["--js"], ["--json-"], ["--re"], ["--r"], ["--p"],
+    ["--pa"], ["--b"], ["--bi"], ["--c"], ["--f"], ["--d"], ["--="], ["--=3"],
+    ["--reverse=1"], ["--rev=1"], ["--json="], ["--server=yes"], ["--one-off=1"], ["---"],
+    ["--\u00e9t\u00e9"], ["-c", "h", "--port", "--", "-q"],
+    # what follows is the argument, also with a hyphen, and also nothing
+    ["-c", "h", "-p", "-1"], ["-c", "h", "-p", ""], ["-c", "h", "-p="], ["-c", "h", "-p=5201"],
+    ["-c", "h", "--port="], ["-c", "h", "--port=x"], ["-c", "h", "-p5201x", "-p0"],
+    ["-c", "h", "-b", "-R"], ["-c", "h", "-p", "--"],
+    # stray words, and the end of the options
+    ["stray", "-c", "h", "word", "-t", "86401"], ["-", "-s", "-q"], ["-t", "5", "--", "-c", "h"],
+    ["--", "-s"], ["word"], [""], ["-"], ["--"],
+    # a bad value fails at once, a repetition does not mend it
+    ["-c", "h", "-t", "86401", "-t", "5"], ["-c", "h", "-t", "5", "-t", "-1"],
+    ["-c", "h", "-P4", "-P0"], ["-c", "h", "-P129"], ["-c", "h", "-O601"], ["-c", "h", "-O-1"],
+    ["-c", "h", "-i0.05"], ["-c", "h", "-i61"], ["-c", "h", "-i-1"], ["-c", "h", "-M32768"],
+    ["-c", "h", "-M-1"], ["-c", "h", "-w513M"], ["-c", "h", "-w-1"], ["-c", "h", "--cport=0"],
+    ["-c", "h", "--cport", "65536"], ["-s", "-p65536"], ["-c", "h", "-p4294967296"],
+    ["-c", "h", "-f", ""], ["-c", "h", "-fx"], ["-c", "h", "-fb"],
+    ["-c", "h", "-S256"], ["-c", "h", "-S-1"], ["-c", "h", "-Sx"], ["-c", "h", "-S", "0x100"],
+    ["-c", "h", "--dscp", "64"], ["-c", "h", "--dscp", "8x"], ["-c", "h", "--dscp", "cs8"],
+    ["-c", "h", "--dscp", "af14"], ["-c", "h", "--dscp", ""], ["-c", "h", "--dscp", "-1"],
+    # units
+    ["-c", "h", "-n", "1 M"], ["-c", "h", "-n", "1b"], ["-c", "h", "-k", "K"],
+    ["-c", "h", "-l", "x"], ["-c", "h", "-w", "1P"], ["-c", "h", "-b", "10Q/5"],
+    ["-c", "h", "-b", ""], ["-c", "h", "-b", "/5"], ["-c", "h", "-b", "1M/"],
+    ["-c", "h", "-b", "1M/0"], ["-c", "h", "-b", "1M/1001"], ["-c", "h", "-b", "1M/x"],
+    ["-c", "h", "-b", "Q/0"], ["-c", "h", "--connect-timeout", "x"],
+    ["-c", "h", "--bandwidth", "1X"], ["-c", "h", "--bytes=1X"],
+    # roles
+    ["-s", "-c", "h"], ["-c", "h", "-s"], ["-s", "-ch"], ["-c", "h", "--server"],
+    ["-R", "--bidir", "-c", "h"], ["--bidir", "-R", "-c", "h"], ["-R", "--bidir"],
+    ["-s", "-t", "5"], ["-s", "-R"], ["-s", "-b1M"], ["-s", "-P2"], ["-s", "-n1"], ["-s", "-Z"],
+    ["-s", "--bidir"], ["-s", "-O1"], ["-s", "-Ttitle"], ["-s", "-C", "reno"], ["-s", "-N"],
+    ["-s", "-w", "0"], ["-s", "-l", "0"], ["-s", "-M", "0"], ["-s", "-S", "0"], ["-s", "-k", "0"],
+    ["-s", "--extra-data", "x"], ["-s", "--get-server-output"], ["-s", "--repeating-payload"],
+    ["-s", "--skip-rx-copy"], ["-s", "--connect-timeout", "5"], ["-s", "--dscp", "ef"],
+    ["-c", "h", "-1"], ["-c", "h", "--one-off"],
+    # after the loop, in this order
+    [], ["-t5"], ["-1"], ["-V"], ["-J"], ["-f", "m", "-J"], ["--json-stream"],
+    ["-c", "h", "-1", "-t5", "-n1M"], ["-c", "h", "-l2M", "-t5", "-n1"], ["-l2M"],
+    ["-t5", "-n1"], ["-l-1"], ["-c", "h", "-l", "1048577"], ["-c", "h", "-n1", "-k1"],
+    ["-c", "h", "-t0", "-n1"], ["-c", "h", "-k1", "-t1"], ["-s", "-t5", "-l2M"],
+    ["-c", "h", "-l", "2147483648"], ["-n0", "-t5"], ["-n", "1", "-k", "0"],
+    ["-J", "-c", "h", "-t86401"], ["--json-stream", "-s", "-q"],
+)
+
+
+class Left:
+    """What main() printed and returned."""
+
+    def __init__(self, out, err, code):
+        self.out, self.err, self.code = out, err, code
+
+
+def run_main(words, environment=None):
+    """Call main() in this process. Never give it arguments that are right."""
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", newline="")
+               for _ in range(2)]
+    before = dict(os.environ)
+    os.environ.update(environment or {})
+    try:
+        with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+            code = pyperf3.main(["iperf3"] + words)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    texts = []
+    for stream in streams:
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode("utf-8", "surrogateescape"))
+    return Left(texts[0], texts[1], code)
+
+
+def with_name(text):
+    """Return text with `iperf3` for the program's name before getopt's messages."""
+    return re.sub(r"\A\S+(?=: (?:option|unrecognized|invalid))", "iperf3", text)
+
+
+class Captured(unittest.TestCase):
+    """The captured runs of one program alone."""
+
+    def test_errors_in_the_arguments(self):
+        compared = later = 0
+        for case in captures.cases():
+            if not case.about_arguments and case.name not in CAPTURED_LATER:
+                continue
+            if case.name == "version":
+                continue
+            with self.subTest(case=case.name):
+                left = support.run(support.OURS + tuple(case.commands["client"].words))
+                compared += 1
+                if case.name in CAPTURED_LATER:
+                    later += 1
+                    self.assertIn(CAPTURED_LATER[case.name], LATER)
+                    self.assertEqual((left.out, left.err, left.code), ("", NOT_YET + USAGE, 1))
+                    continue
+                self.assertEqual(left.out, case.out("client"))
+                self.assertEqual(with_name(left.err), case.err("client"))
+                self.assertEqual(left.code, case.status("client"))
+        self.assertEqual((compared, later), (30, len(CAPTURED_LATER)))
+
+    def test_errors_of_a_program_alone(self):
+        """No peer is needed for a refused connection or an address that is not here."""
+        compared = 0
+        for case in captures.cases():
+            if not re.match("err-(refused|bind)", case.name):
+                continue
+            words = list(case.commands["client"].words)
+            words[words.index("-p") + 1] = str(support.free_port())
+            with self.subTest(case=case.name):
+                left = support.run(support.OURS + tuple(words))
+                compared += 1
+                out = left.out.replace(pyperf3.VERSION_TEXT, "iperf 3.22").replace(
+                    pyperf3.system_info(), "Linux HOST KERNEL x86_64")
+                self.assertEqual(out, case.out("client"))
+                self.assertEqual(left.err, case.err("client"))
+                self.assertEqual(left.code, case.status("client"))
+        self.assertEqual(compared, 7)
+
+    def test_a_name_that_does_not_resolve(self):
+        left = support.run(support.OURS + ("-c", "nonexistent.invalid"))
+        self.assertTrue(left.err.startswith(
+            "iperf3: error - unable to connect to server - server may have stopped running or use"
+            " a different port, firewall issue, etc.: "), left)
+        self.assertEqual((left.out, left.code, left.err.count("\n")), ("", 1, 1))
+
+
+class Refused(unittest.TestCase):
+    """Argument vectors that fail, against a real iperf3 3.22."""
+
+    def compare(self, words, **more):
+        """Run both; returns what was printed on standard error."""
+        real = support.run(support.real("3.22") + tuple(words), env=support.environment(**more))
+        ours = run_main(words, more)
+        self.assertEqual(ours.err, with_name(real.err), words)
+        self.assertEqual((ours.out, ours.code), (real.out, real.code), words)
+        self.assertEqual(ours.code, 1)
+        return ours.err
+
+    def test_text_and_status_are_those_of_iperf3(self):
+        self.assertGreater(len(REFUSED), 150)
+        for words in REFUSED:
+            with self.subTest(words=words):
+                text = self.compare(words)
+                self.assertTrue(text.endswith(USAGE))
+
+    def test_posixly_correct_ends_the_options_at_the_first_word(self):
+        for words in (["word", "-c", "h"], ["-c", "h", "-t", "86401", "word"],
+                      ["-V", "word", "--nosuch"], ["-", "-q"], ["-c", "h", "-P0"], ["word"],
+                      ["--", "-q"], ["-t", "5", "", "-q"]):
+            with self.subTest(words=words):
+                self.compare(words, POSIXLY_CORRECT="1")
+
+    def test_shortest_prefixes(self):
+        """A prefix of the list is taken for one option; without its last letter it is not."""
+        self.assertEqual(len(set(SHORTEST)), 62)
+        for word in SHORTEST:
+            with self.subTest(word=word):
+                left = run_main([word + "=x"] if self.takes(word) else [word, "-q"])
+                self.assertNotIn("ambiguous", left.err)
+                self.assertNotIn("unrecognized", left.err)
+        names = ["--" + name for option in pyperf3.OPTIONS for name in option.long_names]
+        compared = 0
+        for word in sorted(set(word[:-1] for word in SHORTEST)):
+            if len(word) > 2 and word not in names:
+                with self.subTest(word=word):
+                    text = self.compare([word])
+                    self.assertTrue(text.startswith("iperf3: option '%s' is" % word), text)
+                    compared += 1
+        self.assertEqual(compared, 26)
+
+    def takes(self, word):
+        """Return whether the one option that this is a prefix of takes an argument."""
+        found = [option for option in pyperf3.OPTIONS for name in option.long_names
+                 if ("--" + name).startswith(word) and name not in ("loopback", "threads")]
+        self.assertEqual(len(set(option.dest for option in found)), 1, word)
+        return found[0].metavar is not None
+
+    def test_name_before_the_colon_is_the_word_the_program_was_started_by(self):
+        streams = io.TextIOWrapper(io.BytesIO(), "utf-8")
+        with contextlib.redirect_stderr(streams):
+            pyperf3.main(["/some/where/perf", "-q"])
+            pyperf3.main(["/some/where/perf", "-t", "86401"])
+        streams.flush()
+        lines = streams.buffer.getvalue().decode("ascii").split("\n")
+        self.assertEqual(lines[0], "/some/where/perf: invalid option -- 'q'")
+        self.assertTrue(lines[4].startswith("iperf3: parameter error - test duration"), lines)
+
+    def test_a_time_that_is_a_word_is_refused(self):
+        # differs: iperf3 reads it as 0, which is a test without end.
+        left = run_main(["-c", "h", "-t", "abc"])
+        self.assertEqual(left.err, "iperf3: parameter error - invalid unit value or suffix: 'abc'"
+                                   "\n" + USAGE)
+
+    def test_arguments_that_are_no_text(self):
+        """Bytes that are no UTF-8 arrive undecoded, and go out as they came."""
+        left = run_main([b"--\xff\xfe".decode("utf-8", "surrogateescape")])
+        self.assertEqual(left.err, "iperf3: unrecognized option '--\udcff\udcfe'\n" + USAGE)
+
+    def test_absurdly_long_numbers_are_no_traceback(self):
+        for words in (["-c", "h", "-p", "9" * 5000], ["-c", "h", "-S", "9" * 5000],
+                      ["-c", "h", "-n", "9" * 5000], ["-c", "h", "-n", "0x" + "f" * 400],
+                      ["-c", "h", "-i", "9" * 5000]):
+            with self.subTest(words=words[2] + words[3][:5]):
+                left = run_main(words)
+                self.assertTrue(left.err.startswith("iperf3: parameter error - "), left.err)
+                self.assertEqual(left.code, 1)
+
+    def test_options_that_come_later_say_so(self):
+        for option in pyperf3.OPTIONS:
+            name = option.names[0]
+            later = option.read is not None and option.group is None
+            with self.subTest(option=name):
+                self.assertEqual(name in LATER, later)
+                if later:
+                    left = run_main([name, "5", "-q"])
+                    self.assertEqual(left.err, NOT_YET + USAGE)
+
+    def test_own_options_do_not_shorten_those_of_iperf3(self):
+        for words in (["--lo"], ["--l"], ["--th"], ["--t"]):
+            with self.subTest(words=words):
+                if words == ["--th"]:  # iperf3 has none that begins so
+                    with self.assertRaises(pyperf3.IperfError):
+                        pyperf3.Settings.from_arguments(words)
+                else:
+                    self.compare(words)
+
+
+class Accepted(unittest.TestCase):
+    """What arguments mean."""
+
+    def parsed(self, line, **more):
+        return pyperf3.Settings.from_arguments(line.split(), **more)
+
+    def test_values(self):
+        for line, name, value in (
+                ("", "port", 5201), ("", "interval", 1.0), ("", "parallel", 1),
+                ("", "bitrate", None), ("", "one_off", False), ("", "length", 0),
+                ("-p 5", "port", 5), ("-p5", "port", 5), ("--port=5", "port", 5),
+                ("--port 5", "port", 5), ("--po 5", "port", 5), ("-p 5x", "port", 5),
+                ("-t=5", "time", 0), ("-t 5", "time", 5), ("-t 5.9", "time", 5),
+                ("-b 10M", "bitrate", (10000000, 0)), ("-b 1K/5", "bitrate", (1000, 5)),
+                ("-b 1.5M", "bitrate", (1500000, 0)), ("-b -1", "bitrate", (2 ** 64 - 1, 0)),
+                ("--bandwidth 5", "bitrate", (5, 0)), ("--ba 5", "bitrate", (5, 0)),
+                ("-n 1K", "bytes", 1024), ("-n -1", "bytes", 2 ** 64 - 1),
+                ("-k 2K", "blocks", 2048), ("-l 0x10", "length", 16), ("-l 8K", "length", 8192),
+                ("-l 4294967312", "length", 16), ("-w 1e3", "window", 1000),
+                ("-i 0", "interval", 0.0), ("-i .1", "interval", 0.1), ("-i 60", "interval", 60),
+                ("-i 0.7x", "interval", 0.7), ("-f Mx", "format", "M"), ("-f k", "format", "k"),
+                ("-S 0x20", "tos", 32), ("-S 010", "tos", 8), ("-S 8x", "tos", 8),
+                ("--dscp 8", "tos", 32), ("--dscp 0x08", "tos", 32), ("--dscp 010", "tos", 32),
+                ("--dscp EF", "tos", 0xb8), ("--dscp af43", "tos", 0x98),
+                ("--dscp cs0", "tos", 0), ("--dscp CS7", "tos", 0xe0),
+                ("--dscp va", "tos", 0xb0), ("--dscp lowdelay", "tos", 0x10),
+                ("--dscp throughput", "tos", 8), ("--dscp reliability", "tos", 4),
+                ("-S 4 --dscp 1", "tos", 4), ("--dscp 1 -S 8", "tos", 8),
+                ("-P 128", "parallel", 128), ("-O 600", "omit", 600), ("-M 32767", "mss", 32767),
+                ("-T x", "title", "x"), ("-T -R", "title", "-R"), ("-C reno", "congestion", "reno"),
+                ("--linux-congestion x", "congestion", "x"), ("--extra-data=", "extra_data", ""),
+                ("--extra-data a=b", "extra_data", "a=b"), ("-N", "no_delay", True),
+                ("-RVJ", "reverse", True), ("-RVJ", "verbose", True), ("-RVJ", "json", True),
+                ("-VP4", "parallel", 4), ("--bidir", "bidirectional", True),
+                ("-B h", "bind", "h"), ("-B h%eth0", "bind", "h"), ("-B h%eth0", "bind_dev", "eth0"),
+                ("-B fe80::1%eth0", "bind", "fe80::1%eth0"), ("-B fe80::1%eth0", "bind_dev", None),
+                ("-4", "version4", True), ("-4 -6", "version4", False), ("-64", "version6", False),
+                ("--connect-timeout 1K", "connect_timeout", 1024), ("-Z", "zerocopy", True),
+                ("-p 1 -p 2", "port", 2), ("word -p 2 word", "port", 2), ("-p 2 -- -p 3", "port", 2),
+                ("--forceflush --cport 7", "cport", 7), ("--get-server-output", "omit", 0)):
+            with self.subTest(line=line):
+                settings = self.parsed("-c h " + line)
+                self.assertEqual(getattr(settings, name), value)
+                self.assertEqual((settings.client, settings.server), ("h", False))
+
+    def test_roles(self):
+        self.assertTrue(self.parsed("-s").server)
+        self.assertTrue(self.parsed("-s1V").one_off)
+        self.assertEqual(self.parsed("-ch").client, "h")
+        self.assertEqual(self.parsed("-c h%eth1").bind_dev, "eth1")
+        self.assertEqual(self.parsed("-c fe80::1%2").client, "fe80::1%2")
+        self.assertTrue(self.parsed("--loopback").loopback)
+        self.assertEqual(self.parsed("-c one -c two").client, "two")
+
+    def test_the_loopback_is_a_client_of_its_own(self):
+        for line in ("--loopback -s", "-s --loopback"):
+            with self.subTest(line=line), self.assertRaises(pyperf3.IperfError) as caught:
+                self.parsed(line)
+            self.assertEqual(caught.exception.number, 1)
+        with self.assertRaises(pyperf3.IperfError) as caught:
+            self.parsed("--loopback -1")
+        self.assertEqual(caught.exception.number, 3)
+
+    def test_options_that_both_sides_have(self):
+        line = "-s -p 5 -f m -i 2 -V -J -B h --bind-dev d -6 -F f --cport 9 --forceflush"
+        self.assertEqual(self.parsed(line).file, "f")
+
+    def test_posixly_correct(self):
+        settings = self.parsed("-c h word -p 5", posixly_correct=True)
+        self.assertEqual(settings.port, 5201)
+        self.assertEqual(self.parsed("-c h word -p 5").port, 5)
+
+    def test_version_and_help_act_at_once(self):
+        self.assertTrue(self.parsed("-v -q").version)
+        self.assertTrue(self.parsed("-h -c h -s").help)
+        self.assertTrue(self.parsed("--h --nosuch").help)
+        self.assertTrue(self.parsed("-t 5 -n 1 --version").version)
+        with self.assertRaises(pyperf3.UsageError):
+            self.parsed("-q -v")
+
+    def test_order_of_names_is_that_of_iperf3(self):
+        names = [name for option in pyperf3.OPTIONS for name in option.long_names]
+        self.assertEqual(names, (
+            "port format interval daemon one-off verbose json json-stream"
+            " json-stream-full-output version server client udp bitrate bandwidth"
+            " server-bitrate-limit server-max-duration time bytes blockcount length parallel"
+            " reverse bidir window bind bind-dev cport set-mss no-delay version4 version6 tos"
+            " dscp extra-data flowlabel zerocopy omit file repeating-payload timestamps affinity"
+            " title congestion linux-congestion sctp nstreams xbind pidfile logfile forceflush"
+            " get-server-output udp-counters-64bit no-fq-socket-pacing dont-fragment"
+            " skip-rx-copy username rsa-public-key-path rsa-private-key-path"
+            " authorized-users-path time-skew-threshold use-pkcs1-padding fq-rate pacing-timer"
+            " connect-timeout idle-timeout rcv-timeout snd-timeout cntl-ka mptcp gsro debug help"
+            " loopback threads").split())
+
+    def test_warnings(self):
+        for line, texts in (
+                ("-c h -J -V", ["Verbose output (-v) may interfere with JSON output (-J)"]),
+                ("-c h --json-stream -f m",
+                 ["Report format (-f) flag ignored with JSON output (-J)"]),
+                ("-s -J -f m -V", ["Report format (-f) flag ignored with JSON output (-J)",
+                                   "Verbose output (-v) may interfere with JSON output (-J)"]),
+                ("-s -f m -V", []), ("-s -J", []), ("-s", [])):
+            with self.subTest(line=line):
+                self.assertEqual(self.parsed(line).warnings(), texts)
+
+
+class AsModule(unittest.TestCase):
+    """Settings made by a program."""
+
+    def refused(self, number, **values):
+        with self.assertRaises(pyperf3.IperfError) as caught:
+            pyperf3.Settings(**values)
+        self.assertEqual(caught.exception.number, number)
+
+    def test_names_are_the_long_options(self):
+        settings = pyperf3.Settings(
+            client="192.0.2.1", reverse=True, time=5, parallel=2, interval=0.5, bytes=0,
+            length="8K", mss=1400, no_delay=True, omit=1, title="t", bind="192.0.2.2")
+        self.assertEqual(settings.client, "192.0.2.1")
+        self.assertIs(settings.reverse, True)
+        self.assertEqual((settings.time, settings.parallel, settings.interval), (5, 2, 0.5))
+        self.assertEqual((settings.length, settings.mss, settings.omit), (8192, 1400, 1))
+        self.assertTrue(settings.timed)
+        self.assertEqual(settings.port, 5201)
+
+    def test_every_option_can_be_given_by_its_name(self):
+        samples = {"format": "m", "interval": 2.0, "client": "h", "bind": "h", "file": "f",
+                   "bind_dev": "d", "title": "t", "extra_data": "x", "congestion": "reno"}
+        given = 0
+        for option in pyperf3.OPTIONS:
+            if option.group is None and option.dest in [
+                    each.dest for each in pyperf3.OPTIONS if each.names[0] in LATER]:
+                continue
+            role = {} if option.dest in ("client", "server", "loopback") else (
+                {"server": True} if option.side == "S" else {"client": "h"})
+            value = True if option.read is None else samples.get(option.dest, 7)
+            if option.dest in ("help", "version"):
+                continue
+            with self.subTest(name=option.dest):
+                settings = pyperf3.Settings(**dict(role, **{option.dest: value}))
+                wanted = (7, 0) if option.dest == "bitrate" else value
+                self.assertEqual(getattr(settings, option.dest), wanted)
+                given += 1
+        self.assertGreater(given, 35)
+
+    def test_type_of_service_is_a_byte_and_no_dscp(self):
+        """Two options set it; the name is that of the first."""
+        self.assertEqual(pyperf3.Settings(client="h", tos=184).tos, 184)
+        self.assertEqual(pyperf3.Settings(client="h", tos=32).tos, 32)
+        self.assertEqual(pyperf3.Settings(client="h", tos="0x20").tos, 32)
+
+    def test_values_may_be_texts(self):
+        settings = pyperf3.Settings(client="h", bitrate="10M/5", bytes="1K", window="1.5M")
+        self.assertEqual(settings.bitrate, (10000000, 5))
+        self.assertEqual((settings.bytes, settings.window), (1024, 1572864))
+        self.assertEqual(pyperf3.Settings(client="h", bitrate=10 ** 9).bitrate, (10 ** 9, 0))
+        self.assertEqual(pyperf3.Settings(client="h", bitrate=1e9).bitrate, (10 ** 9, 0))
+        self.assertEqual(pyperf3.Settings(client="h", bytes=2 ** 53 + 1).bytes // 2, 2 ** 52)
+
+    def test_false_and_none_leave_an_option_out(self):
+        settings = pyperf3.Settings(client="h", reverse=False, bidirectional=True, title=None,
+                                    time=None, server=False, one_off=False)
+        self.assertIs(settings.reverse, False)
+        self.assertIsNone(settings.title)
+        self.assertFalse(settings.timed)
+
+    def test_unknown_names_are_type_errors(self):
+        for name in ("nosuch", "blockcount", "set_mss", "bidir", "explicit", "timed"):
+            with self.subTest(name=name), self.assertRaises(TypeError) as caught:
+                pyperf3.Settings(client="h", **{name: 1})
+            self.assertIn(name, str(caught.exception))
+
+    def test_numbers_of_what_is_refused(self):
+        self.refused(1, server=True, client="h")
+        self.refused(2, port=5201)
+        self.refused(3, client="h", one_off=True)
+        self.refused(4, server=True, time=5)
+        self.refused(5, client="h", time=86401)
+        self.refused(6, client="h", parallel=0)
+        self.refused(7, client="h", length="2M")
+        self.refused(8, client="h", window=2 ** 30)
+        self.refused(9, client="h", interval=0.05)
+        self.refused(10, client="h", mss=40000)
+        self.refused(12, client="h", omit=601)
+        self.refused(13, client="h", udp=True)
+        self.refused(15, client="h", bitrate="1M/1001")
+        self.refused(16, client="h", time=5, bytes=1)
+        self.refused(21, client="h", tos=256)
+        self.refused(24, client="h", format="x")
+        self.refused(25, client="h", reverse=True, bidirectional=True)
+        self.refused(26, client="h", port=0)
+        self.refused(38, client="h", bytes="x")
+
+    def test_settings_without_values_are_the_defaults(self):
+        settings = pyperf3.Settings()
+        for option in pyperf3.OPTIONS:
+            if option.names[0] != "--dscp":
+                self.assertEqual(getattr(settings, option.dest), option.default)
+
+    def test_two_settings_share_nothing(self):
+        first = pyperf3.Settings(client="h", time=5)
+        second = pyperf3.Settings(client="h")
+        self.assertNotIn("time", second.explicit)
+        self.assertIn("time", first.explicit)
+
+
+class HelpAndVersion(unittest.TestCase):
+    """--help and --version."""
+
+    def test_help_shows_every_option_that_is_there(self):
+        left = support.run(support.OURS + ("--help",))
+        self.assertEqual((left.err, left.code), ("", 0))
+        lines = left.out.split("\n")
+        for option in pyperf3.OPTIONS:
+            hidden = ("--bandwidth", "--linux-congestion")
+            names = ", ".join(name for name in option.names if name not in hidden)
+            found = [line for line in lines if re.match(r"  %s(?= |$)" % re.escape(names), line)]
+            with self.subTest(option=names):
+                self.assertEqual(len(found), 0 if option.group is None else 1)
+        for name in ("--json-stream", "--loopback", "-c, --client", "-s, --server"):
+            self.assertIn("\n  %s " % name, left.out)
+        for name in hidden:
+            self.assertNotIn(name, left.out)
+
+    def test_layout_of_help(self):
+        text = pyperf3.help_text("perf")
+        self.assertTrue(text.startswith("Usage: perf [-s|-c host|--loopback] [options]\n"
+                                        "       perf [-h|--help] [-v|--version]\n\n"))
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            self.assertLess(len(line), 100)
+            self.assertEqual(line, line.rstrip())
+            if line.startswith("  -"):
+                # A description begins in column 29, on the next line if there is no room.
+                described = line[27:28] == " " and line[28:29] not in ("", " ")
+                self.assertTrue(described or lines[number + 1].startswith(" " * 28), line)
+        for head in ("Server or Client:", "Server specific:", "Client specific:"):
+            self.assertIn("\n\n%s\n" % head, text)
+
+    def test_short_help_is_the_same(self):
+        self.assertEqual(run_main(["-h"]).out, run_main(["-c", "h", "--help", "-q"]).out)
+
+    def test_version(self):
+        for word in ("--version", "-v"):
+            with self.subTest(word=word):
+                left = support.run(support.OURS + (word,))
+                self.assertEqual((left.err, left.code), ("", 0))
+                lines = left.lines()
+                self.assertTrue(lines[0].startswith("iperf 3.22 (pyperf3 "), lines)
+                self.assertEqual(lines[0], pyperf3.VERSION_TEXT)
+                self.assertEqual(lines[1], pyperf3.system_info())
+                self.assertTrue(lines[2].startswith("Optional features available: "), lines)
+                self.assertEqual(len(lines), 3)
+        self.assertEqual(captures.Case("version").out("client").split(" (")[0], "iperf 3.22")
+
+
+class Source(unittest.TestCase):
+    """The file is as its docstring says."""
+
+    def test_sections_are_those_of_the_docstring_in_order(self):
+        with open(support.PROGRAM, "rb") as file:
+            lines = file.read().decode("ascii").split("\n")
+        rule = "#" * 79
+        banners = []
+        for number in range(len(lines) - 2):
+            if lines[number] == rule and lines[number + 2] == rule:
+                match = re.match(r"# ([a-z ]+) #+$", lines[number + 1])
+                self.assertIsNotNone(match, lines[number + 1])
+                self.assertEqual(len(lines[number + 1]), 79, lines[number + 1])
+                banners.append(match.group(1))
+        listed = pyperf3.__doc__.split("Sections (")[1].split("\n\n")[1].split("\n")
+        self.assertEqual([line[4:].split("  ")[0] for line in listed if line.strip()], banners)
+        self.assertEqual(banners[0], "constants")
+        self.assertEqual(banners[-1], "command line")
+        self.assertEqual(sum(line == rule for line in lines), 2 * len(banners))
+
+    def test_lines_are_short_and_clean(self):
+        with open(support.PROGRAM, "rb") as file:
+            text = file.read().decode("ascii")
+        for number, line in enumerate(text.split("\n"), 1):
+            self.assertLessEqual(len(line), 100, number)
+            self.assertEqual(line, line.rstrip(), number)
+            self.assertNotIn("\t", line, number)
+
+    def test_public_names_are_there(self):
+        self.assertEqual(pyperf3.__all__, sorted(pyperf3.__all__))
+        for name in pyperf3.__all__:
+            self.assertTrue(callable(getattr(pyperf3, name)))
+            self.assertTrue(getattr(pyperf3, name).__doc__, name)
+
+    def test_numbers_of_errors_that_are_raised_have_texts(self):
+        with open(support.PROGRAM) as file:
+            text = file.read()
+        raised = set(int(number) for number in re.findall(r"IperfError\((\d+)", text))
+        self.assertGreater(len(raised), 30)
+        self.assertEqual(raised - set(pyperf3.ERRORS), set())
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
