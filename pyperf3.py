@@ -2367,8 +2367,10 @@ def call_plan(parameters, streams):
         return CallPlan(block, DEFAULT_TCP_BLOCK, False, not parameters.rate)
     if parameters.skip_rx_copy:
         return CallPlan(block, DEFAULT_TCP_BLOCK, True, False)
+    if parameters.zerocopy:
+        return CallPlan(block, 1024 * 1024, True, True)
     large = 8 * block if block == DEFAULT_TCP_BLOCK else block
-    return CallPlan(large, 128 * 1024 if parameters.zerocopy else 32 * 1024, True, False)
+    return CallPlan(large, 32 * 1024, True, False)
 
 
 ###############################################################################

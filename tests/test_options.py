@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import re
-import sys
 import unittest
 
 import captures
@@ -578,4 +577,4 @@ class Source(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.exit(unittest.main())
+    unittest.main()
