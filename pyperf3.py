@@ -49,6 +49,7 @@ if sys.version_info < (3, 6):
 
 import errno
 import functools
+import gc
 import itertools
 import json
 import selectors
@@ -1933,6 +1934,7 @@ class Worker:
     def _be_child(self, gate):
         status = 1
         try:
+            gc.disable()  # a collection would write to, and so copy, every page of the parent
             for number in ("SIGINT", "SIGTERM", "SIGHUP"):
                 signal.signal(getattr(signal, number), signal.SIG_IGN)
             signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -2604,9 +2606,9 @@ class Test:
             data["sum" + suffix] = interval_sum(group)
         return data
 
-    def _emit_interval(self, data, last=False):
+    def _emit_interval(self, data, **more):
         if data is not None:
-            self.emit("interval", data, last=last)
+            self.emit("interval", data, **more)
 
     def _directions(self, rows):
         """Return (suffix of names, rows) of each direction, of rows in order of the streams."""
@@ -2748,7 +2750,8 @@ class Test:
     def emit_last_interval(self):
         """Report the interval that the end cut short."""
         data, self._pending_interval = self._pending_interval, None
-        self._emit_interval(data, last=True)
+        self._emit_interval(data, remote_retransmits=(
+            self.remote is not None and self.remote.has_retransmits > 0))
 
     def results(self, output=None):
         """Return the Results that this end sends."""
@@ -3914,7 +3917,7 @@ class TextRenderer:
             self._header_done = True
             counted = any("retransmits" in row for row in data["streams"])
             # iperf3: a -R client whose first report is its last knows of the server's count.
-            late = event.get("last") and not server and event.get("remote_retransmits")
+            late = event.get("remote_retransmits") and not server
             lines.append(self._header(_RETR_CWND if counted or late else _PLAIN))
         self._any_interval = True
         half = self._parallel() if self._bidir() else len(data["streams"])
@@ -4114,6 +4117,15 @@ class Output:
         return 1
 
 
+def occupy_standard_descriptors():
+    """Put something harmless where standard streams are closed, lest a socket takes their place."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
 def complain(text):
     """Write a line to standard error, if there is one."""
     try:
@@ -4172,7 +4184,8 @@ def run_driver(driver, settings, output):
     text = not (settings.json or settings.json_stream)
     with Signals(driver):
         for event in driver:
-            if event["event"] == "warning" or (event["event"] == "error" and text):
+            if output.error is None and (
+                    event["event"] == "warning" or (event["event"] == "error" and text)):
                 for line in error_lines(event):
                     complain(line)
             output.write(renderer.render(event))
@@ -4277,6 +4290,7 @@ def main(argv=None):
     program = argv[0] if argv and argv[0] not in ("", "-", "-c") else "iperf3"
     usage = ("\nUsage: iperf3 [-s|-c host] [options]\n"
              "Try `iperf3 --help' for more information.")
+    occupy_standard_descriptors()
     output = Output()
     try:
         settings = Settings.from_arguments(argv[1:], "POSIXLY_CORRECT" in os.environ)

@@ -52,7 +52,7 @@ REFUSED = (
     ["--ti"], ["--s"], ["--se"], ["--j"], ["--js"], ["--json-"], ["--re"], ["--r"], ["--p"],
     ["--pa"], ["--b"], ["--bi"], ["--c"], ["--f"], ["--d"], ["--="], ["--=3"],
     ["--reverse=1"], ["--rev=1"], ["--json="], ["--server=yes"], ["--one-off=1"], ["---"],
-    ["--\u00e9t\u00e9"], ["-c", "h", "--port", "--", "-q"],
+    ["--\udcc3\udca9"], ["-c", "h", "--port", "--", "-q"],
     # what follows is the argument, also with a hyphen, and also nothing
     ["-c", "h", "-p", "-1"], ["-c", "h", "-p", ""], ["-c", "h", "-p="], ["-c", "h", "-p=5201"],
     ["-c", "h", "--port="], ["-c", "h", "--port=x"], ["-c", "h", "-p5201x", "-p0"],
@@ -311,11 +311,13 @@ class Accepted(unittest.TestCase):
                 ("--extra-data a=b", "extra_data", "a=b"), ("-N", "no_delay", True),
                 ("-RVJ", "reverse", True), ("-RVJ", "verbose", True), ("-RVJ", "json", True),
                 ("-VP4", "parallel", 4), ("--bidir", "bidirectional", True),
-                ("-B h", "bind", "h"), ("-B h%eth0", "bind", "h"), ("-B h%eth0", "bind_dev", "eth0"),
+                ("-B h", "bind", "h"), ("-B h%eth0", "bind", "h"),
+                ("-B h%eth0", "bind_dev", "eth0"),
                 ("-B fe80::1%eth0", "bind", "fe80::1%eth0"), ("-B fe80::1%eth0", "bind_dev", None),
                 ("-4", "version4", True), ("-4 -6", "version4", False), ("-64", "version6", False),
                 ("--connect-timeout 1K", "connect_timeout", 1024), ("-Z", "zerocopy", True),
-                ("-p 1 -p 2", "port", 2), ("word -p 2 word", "port", 2), ("-p 2 -- -p 3", "port", 2),
+                ("-p 1 -p 2", "port", 2), ("word -p 2 word", "port", 2),
+                ("-p 2 -- -p 3", "port", 2),
                 ("--forceflush --cport 7", "cport", 7), ("--get-server-output", "omit", 0)):
             with self.subTest(line=line):
                 settings = self.parsed("-c h " + line)
@@ -476,6 +478,16 @@ class AsModule(unittest.TestCase):
         for option in pyperf3.OPTIONS:
             if option.names[0] != "--dscp":
                 self.assertEqual(getattr(settings, option.dest), option.default)
+
+    def test_a_client_that_is_stopped_before_it_begins_says_so(self):
+        client = pyperf3.Client(pyperf3.Settings(client="127.0.0.1", port=support.free_port()))
+        client.stop("early")
+        self.assertEqual([event["event"] for event in client], ["version", "error", "end", "done"])
+        self.assertIsInstance(client.error, pyperf3.Interrupted)
+        client = pyperf3.Client(pyperf3.Settings(client="127.0.0.1", port=support.free_port()))
+        client.stop("early")
+        with self.assertRaises(pyperf3.IperfError):
+            client.run()
 
     def test_two_settings_share_nothing(self):
         first = pyperf3.Settings(client="h", time=5)
