@@ -118,7 +118,8 @@ MAX_RESULTS = 64 * 1024 * 1024  # bytes of JSON; iperf3 has no limit
 # Deadlines in seconds. iperf3 waits for ever in most of these places.
 STEP_TIMEOUT = 10.0  # a server's wait for each piece of the set-up
 REPLY_TIMEOUT = 30.0  # a client's wait for each answer of the server
-CLOSING_TIMEOUT = 10.0  # for the other side's end of file
+FILE_TIMEOUT = 10.0  # for the rest of a file (-F) to arrive
+CLOSING_TIMEOUT = 2.0  # for the other side's end of file; iperf3 waits 10
 DATA_TIMEOUT = 120.0  # without received data, as iperf3's --rcv-timeout
 WATCHDOG_GRACE = 40.0  # a server ends a test this long after its time, as iperf3
 MAX_PENDING = 256  # connections whose cookie has not come
@@ -1779,13 +1780,13 @@ def write_all(sock, data, deadline, number):
             raise IperfError(number, error)
 
 
-def close_orderly(sock):
-    """Send the end of file, wait for the peer's, and close, in a task.
+def close_orderly(sock, patience=CLOSING_TIMEOUT):
+    """Send the end of file, wait for the peer's for `patience` seconds, and close, in a task.
 
     Closing at once would make the kernel answer what the peer still sends with a reset,
     which can destroy what the peer has not read yet.
     """
-    deadline = time.monotonic() + CLOSING_TIMEOUT
+    deadline = time.monotonic() + patience
     try:
         sock.shutdown(socket.SHUT_WR)
         while True:
@@ -2834,7 +2835,7 @@ class Test:
 
     def settle(self):
         """Wait, in a task, for what is still on its way to a file."""
-        deadline = time.monotonic() + CLOSING_TIMEOUT
+        deadline = time.monotonic() + FILE_TIMEOUT
         delay = 0.0005
         while self.settings.file and time.monotonic() < deadline:
             if all(stream.worker.ended() for stream in self.streams if not stream.sender):
@@ -3191,7 +3192,7 @@ class Client(Driver):
         yield from test.settle()
         test.close()
         yield from write_all(self._control, encode_state(IPERF_DONE),
-                             time.monotonic() + CLOSING_TIMEOUT, 111)
+                             time.monotonic() + STEP_TIMEOUT, 111)
         if self._parameters.title is not None:
             self.document["title"] = self._parameters.title
         if self._parameters.extra_data is not None:
@@ -3225,7 +3226,7 @@ class Client(Driver):
             if interrupted:
                 sock.close()
             else:
-                yield from close_orderly(sock)
+                yield from close_orderly(sock, 0.2)
 
     def _report(self, error):
         first, lines = str(error), ["error - %s" % error]
@@ -3529,6 +3530,8 @@ class Session:
             # an error worth a line.
             if begun:
                 self._server.report(error)
+                self._server.greeted(self)
+                yield from self._say_good_bye(b"")
             return False
         self._server.greeted(self)
         session = self._server.find(data)

@@ -264,8 +264,8 @@ class Refused(unittest.TestCase):
             with self.subTest(option=name):
                 self.assertEqual(name in LATER, later)
                 if later:
-                    left = run_main([name, "5", "-q"])
-                    self.assertEqual(left.err, NOT_YET + USAGE)
+                    for words in [[name, "5", "-q"]] + [[name]] * option.optional:
+                        self.assertEqual(run_main(words).err, NOT_YET + USAGE)
 
     def test_own_options_do_not_shorten_those_of_iperf3(self):
         for words in (["--lo"], ["--l"], ["--th"], ["--t"]):
@@ -299,7 +299,7 @@ class Accepted(unittest.TestCase):
                 ("-i 0", "interval", 0.0), ("-i .1", "interval", 0.1), ("-i 60", "interval", 60),
                 ("-i 0.7x", "interval", 0.7), ("-f Mx", "format", "M"), ("-f k", "format", "k"),
                 ("-S 0x20", "tos", 32), ("-S 010", "tos", 8), ("-S 8x", "tos", 8),
-                ("--dscp 8", "tos", 32), ("--dscp 0x08", "tos", 32), ("--dscp 010", "tos", 32),
+                ("--dscp 63", "tos", 252), ("--dscp 8", "tos", 32), ("--dscp 0x08", "tos", 32), ("--dscp 010", "tos", 32),
                 ("--dscp EF", "tos", 0xb8), ("--dscp af43", "tos", 0x98),
                 ("--dscp cs0", "tos", 0), ("--dscp CS7", "tos", 0xe0),
                 ("--dscp va", "tos", 0xb0), ("--dscp lowdelay", "tos", 0x10),
@@ -489,6 +489,12 @@ class AsModule(unittest.TestCase):
         with self.assertRaises(pyperf3.IperfError):
             client.run()
 
+    def test_defaults(self):
+        settings = pyperf3.Settings()
+        given = {option.dest: getattr(settings, option.dest) for option in pyperf3.OPTIONS
+                 if option.group is not None and getattr(settings, option.dest)}
+        self.assertEqual(given, {"port": 5201, "interval": 1.0, "parallel": 1})
+
     def test_two_settings_share_nothing(self):
         first = pyperf3.Settings(client="h", time=5)
         second = pyperf3.Settings(client="h")
@@ -526,6 +532,8 @@ class HelpAndVersion(unittest.TestCase):
                 # A description begins in column 29, on the next line if there is no room.
                 described = line[27:28] == " " and line[28:29] not in ("", " ")
                 self.assertTrue(described or lines[number + 1].startswith(" " * 28), line)
+            elif line.startswith(" ") and number > 1:
+                self.assertTrue(re.match(r" {28}\S", line), line)
         for head in ("Server or Client:", "Server specific:", "Client specific:"):
             self.assertIn("\n\n%s\n" % head, text)
 

@@ -698,10 +698,10 @@ class TextDetails(unittest.TestCase):
         self.assertEqual(made, self.rendered(events) * 2)
 
     def test_text_of_a_server_cannot_steer_the_terminal(self):
-        hostile = "a\x1b[2Jb\x07\x7f\x9b31mc\td\r\n\u00e9\n"
+        hostile = "a\x1b[2Jb\x07\x7f\x9b31mc\x9f\td\r\n\u00e9\xa0 \n"
         events = [event("server_output_text", hostile)] + self.sample("text-tcp", "client")[-2:]
         made = self.rendered(events)
-        self.assertIn("\nServer output:\na[2Jb31mc\td\n\u00e9\n\n\niperf Done.\n", made)
+        self.assertIn("\nServer output:\na[2Jb31mc\td\n\u00e9\xa0 \n\n\niperf Done.\n", made)
 
     def test_unknown_events_print_nothing(self):
         self.assertEqual(self.rendered([event("something new", {})], title="T"), "")

@@ -1,0 +1,444 @@
+"""Peers that are silent, slow, cut off, wrong or hostile, against both roles.
+
+What is held: one clear line and iperf3's status at once, no traceback, no lasting descriptor,
+and the next honest test works.
+"""
+
+import json
+import os
+import resource
+import socket
+import struct
+import sys
+import threading
+import time
+import unittest
+
+import support
+
+COOKIE = b"abcdefghijklmnopqrstuvwxyz2345672345\0"
+PARAMETERS = {"tcp": True, "omit": 0, "time": 1, "num": 0, "blockcount": 0, "parallel": 1,
+              "len": 131072, "pacing_timer": 1000, "client_version": "3.22"}
+
+
+def frame(document):
+    data = document if isinstance(document, bytes) else json.dumps(document).encode("ascii")
+    return struct.pack("!I", len(data)) + data
+
+
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), 10.0)
+
+
+def receive(sock, count):
+    data = b""
+    while len(data) < count:
+        piece = sock.recv(count - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+class FakeServer:
+    """A peer that plays one scripted conversation with each client that connects."""
+
+    def __init__(self, script):
+        self._listener = socket.socket()
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(8)
+        self.port = self._listener.getsockname()[1]
+        self._script = script
+        self._held = []
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self):
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            sock.settimeout(20.0)
+            self._held.append(sock)
+            try:
+                self._script(sock)
+            except OSError:
+                pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *details):
+        self._listener.close()
+        for sock in self._held:
+            sock.close()
+
+
+def run_client(port, *arguments):
+    return support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "1") + arguments)
+
+
+class HostileServers(unittest.TestCase):
+    def check(self, script, text, *arguments):
+        with FakeServer(script) as server:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            left = run_client(server.port, *arguments)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertEqual(left.code, 1, left)
+        self.assertIn(text, left.err)
+        self.assertNotIn("Traceback", left.err)
+        # B01: an end of file in the middle of a read must not spin.
+        self.assertLess(after.ru_utime - before.ru_utime, 3.0)
+        return left
+
+    def test_end_of_file_at_every_step(self):
+        def script(steps):
+            def play(sock):
+                receive(sock, 37)
+                for step in steps:
+                    if isinstance(step, int):
+                        receive(sock, step)
+                    else:
+                        sock.sendall(step)
+                sock.close()
+            return play
+        closed = "iperf3: error - control socket has closed unexpectedly\n"
+        for steps in ((), (b"\x09",), (b"\x09", 10), (b"\x09", 20, b"\x0a")):
+            with self.subTest(steps=steps):
+                left = self.check(script(steps), "iperf3: error - ")
+                if steps in ((), (b"\x09",)):
+                    self.assertIn(left.err, (
+                        closed, "iperf3: error - unable to receive control message - port may not"
+                        " be available, the other side may have stopped running, etc.:"
+                        " Connection reset by peer\n"))
+
+    def test_reset_connection(self):
+        def play(sock):
+            receive(sock, 37)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.close()
+        self.check(play, "Connection reset by peer")
+
+    def test_peer_that_speaks_another_protocol_is_named(self):
+        for greeting in (b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n",
+                         b"220 mail ESMTP\r\n"):
+            with self.subTest(greeting=greeting):
+                left = self.check(lambda sock: sock.sendall(greeting), "unknown control message")
+                self.assertIn("the peer sent b'%s" % greeting[:4].decode(), left.err)
+
+    def test_unknown_state_byte(self):
+        self.check(lambda sock: sock.sendall(b"\x63"),
+                   "received an unknown control message (ensure other side is iperf3 and not"
+                   " iperf)")
+
+    def test_busy_literal(self):
+        def play(sock):
+            sock.sendall(b"\xff")
+            sock.close()
+        left = self.check(play, "iperf3: error - the server is busy running a test. try again"
+                                " later\n")
+        self.assertEqual(left.out, "")
+
+    def test_server_errors_in_all_their_forms(self):
+        def play(data):
+            def script(sock):
+                receive(sock, 37)
+                sock.sendall(b"\x09" + data)
+                sock.shutdown(socket.SHUT_WR)
+                receive(sock, 10000)
+            return script
+        for data, lines in (
+                (b"\xfe" + struct.pack("!ii", 37, 0), (
+                    "SERVER ERROR - client's requested duration exceeds the server's maximum"
+                    " permitted limit", "error - client's requested duration exceeds the"
+                    " server's maximum permitted limit")),
+                (b"\xfe" + struct.pack("!ii", 132, 22), (
+                    "SERVER ERROR - unable to set CPU affinity: Invalid argument, errno: Invalid"
+                    " argument", "error - unable to set CPU affinity: Invalid argument")),
+                (b"\xfe" + struct.pack("!i", 142), (
+                    "SERVER ERROR - test authorization failed",
+                    "error - test authorization failed")),
+                (b"\xfe" + struct.pack("!ii", 9999, 0), (
+                    "SERVER ERROR - int_errno=9999: ", "error - int_errno=9999: "))):
+            with self.subTest(lines=lines):
+                left = self.check(play(data), "")
+                self.assertEqual(left.err, "".join("iperf3: %s\n" % line for line in lines))
+
+    def test_bad_results(self):
+        def play(results):
+            def script(sock):
+                data = receive(sock, 37)
+                if getattr(script, "streams", 0):
+                    while sock.recv(1 << 20):
+                        pass
+                    return
+                script.streams = 1
+                sock.sendall(b"\x09")
+                size, = struct.unpack("!I", receive(sock, 4))
+                receive(sock, size)
+                sock.sendall(b"\x0a")
+                threading.Thread(target=go_on, args=(sock, data), daemon=True).start()
+
+            def go_on(sock, _):
+                time.sleep(0.3)
+                sock.sendall(b"\x01\x02")
+                assert receive(sock, 1) == b"\x04"
+                sock.sendall(b"\x0d")
+                size, = struct.unpack("!I", receive(sock, 4))
+                receive(sock, size)
+                sock.sendall(results)
+                sock.sendall(b"\x0e")
+            return script
+        stream = {"id": 1, "bytes": 1, "retransmits": -1, "jitter": 0, "errors": 0, "packets": 0,
+                  "start_time": 0, "end_time": 1}
+        good = {"cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1,
+                "sender_has_retransmits": -1, "streams": [stream]}
+        for results, text in (
+                (frame(b"[" * 100000), "unable to receive results"),
+                (frame(b"nonsense"), "unable to receive results"),
+                (frame(dict(good, streams=5)), "unable to receive results"),
+                (frame(dict(good, cpu_util_user="x")), "unable to receive results"),
+                (frame(dict(good, streams=[dict(stream, id=2)])), "stream has an invalid id"),
+                (struct.pack("!I", 2 ** 32 - 1), "unable to receive results"),
+                (struct.pack("!I", 0), "unable to receive results")):
+            with self.subTest(results=results[:40]):
+                self.check(play(results), "iperf3: error - " + text)
+
+    def test_refused_and_unknown_host(self):
+        port = support.free_port()
+        for arguments in ((), ("-J",), ("--json-stream",)):
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port) + arguments)
+            text = ("unable to connect to server - server may have stopped running or use a"
+                    " different port, firewall issue, etc.: Connection refused")
+            self.assertEqual(left.code, 1)
+            if arguments == ("-J",):
+                document = left.json()
+                self.assertEqual((document["error"], document["intervals"], document["end"],
+                                  document["start"]["connected"], left.err),
+                                 (text, [], {}, [], ""))
+            elif arguments:
+                self.assertEqual([json.loads(line) for line in left.lines()], [
+                    {"event": "error", "data": text}, {"event": "end", "data": {}}])
+            else:
+                self.assertEqual((left.out, left.err), ("", "iperf3: error - %s\n" % text))
+        left = support.run(support.OURS + ("-c", "no-such-host.invalid"))
+        self.assertEqual(left.code, 1)
+        self.assertRegex(left.err, "^iperf3: error - unable to connect to server - .*\n$")
+
+
+class HostileClients(unittest.TestCase):
+    """One persistent server for the whole class; every test ends with an honest one."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server, cls.port = support.start_server(support.OURS)
+        cls.descriptors = cls.count_descriptors()
+
+    @classmethod
+    def tearDownClass(cls):
+        with cls.server:
+            cls.server.signal()
+            left = cls.server.finish(15.0)
+        assert left.code == 0 and "Traceback" not in left.err, left
+
+    @classmethod
+    def count_descriptors(cls):
+        return len(os.listdir("/proc/%d/fd" % cls.server.pid))
+
+    def honest(self):
+        left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", self.port, "-n", "1M"), 20.0)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+
+    def tearDown(self):
+        self.honest()
+        deadline = time.monotonic() + 15.0
+        while self.count_descriptors() > self.descriptors:
+            self.assertLess(time.monotonic(), deadline, "descriptors leak")
+            time.sleep(0.05)
+
+    def error_line(self, before):
+        deadline = time.monotonic() + 15.0
+        while len(self.server.err()) == before:
+            self.assertLess(time.monotonic(), deadline, "no error line")
+            time.sleep(0.01)
+        return self.server.err()[before:]
+
+    def test_fifty_bare_connections(self):
+        before = self.server.err()
+        for _ in range(50):
+            connect(self.port).close()
+        self.honest()
+        self.assertEqual(self.server.err(), before)
+
+    def test_reset_connection(self):
+        sock = connect(self.port)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+
+    def test_http_request_tls_hello_and_noise(self):
+        for data in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01" + b"a" * 60,
+                     os.urandom(100000), b"\0" * 37):
+            before = len(self.server.err())
+            with connect(self.port) as sock:
+                try:
+                    sock.sendall(data)
+                    sock.shutdown(socket.SHUT_WR)
+                    while sock.recv(4096):
+                        pass
+                except OSError:
+                    pass
+            line = self.error_line(before)
+            self.assertRegex(line, r"\Aiperf3: error - unable to receive cookie at server: the"
+                                   r" peer does not speak iperf3: got b'.*\n\Z")
+
+    def test_ten_silent_connections_delay_nobody(self):
+        silent = [connect(self.port) for _ in range(10)]
+        for number, sock in enumerate(silent):
+            sock.sendall(COOKIE[:number * 4])
+        self.honest()  # within its own limit, far below the deadline of the silent ones
+        for sock in silent:
+            sock.close()
+
+    def test_silence_after_the_cookie_delays_nobody(self):
+        with connect(self.port) as sock:
+            sock.sendall(COOKIE)
+            self.assertEqual(receive(sock, 1), b"\x09")
+            self.honest()
+
+    def test_half_a_cookie(self):
+        before = len(self.server.err())
+        with connect(self.port) as sock:
+            sock.sendall(COOKIE[:10])
+        self.assertIn("unable to receive cookie at server", self.error_line(before))
+
+    def parameters(self, data):
+        """Send a client's first two messages; return the server's answer to the end."""
+        with connect(self.port) as sock:
+            sock.sendall(COOKIE + data)
+            sock.shutdown(socket.SHUT_WR)
+            return receive(sock, 1000)
+
+    def test_bad_parameter_documents(self):
+        for data in (frame(b"nonsense"), frame(b"[" * 8000), struct.pack("!I", 0),
+                     struct.pack("!I", 8193), struct.pack("!I", 2 ** 32 - 1), b"\0\0",
+                     frame(b'{"tcp":true')):
+            with self.subTest(data=data[:20]):
+                answer = self.parameters(data)
+                self.assertEqual(answer[:6], b"\x09\xfe" + struct.pack("!i", 114))
+
+    def test_parameters_out_of_range(self):
+        for member, value, number in (
+                ("omit", 601, 12), ("time", -1, 5), ("time", 86401, 5), ("num", -1, 114),
+                ("MSS", 32768, 10), ("parallel", 0, 6), ("parallel", 129, 6),
+                ("window", 2 ** 29 + 1, 8), ("len", 0, 7), ("len", 2 ** 20 + 1, 7),
+                ("burst", 0, 15), ("burst", 1001, 15), ("TOS", 256, 21), ("flowlabel", 0, 127),
+                ("bandwidth", -5, 114), ("window", 400 * 2 ** 20, 141), ("MSS", 40, 123)):
+            with self.subTest(member=member, value=value):
+                answer = self.parameters(frame(dict(PARAMETERS, **{member: value})))
+                self.assertEqual(answer[:6], b"\x09\xfe" + struct.pack("!i", number))
+
+    def test_protocols_that_are_not_there(self):
+        for name in ("udp", "sctp"):
+            document = dict(PARAMETERS)
+            del document["tcp"]
+            document[name] = True
+            self.assertEqual(self.parameters(frame(document))[:2], b"\x09\xfe")
+
+    def test_client_vanishes_before_its_streams(self):
+        before = len(self.server.err())
+        self.assertEqual(self.parameters(frame(PARAMETERS))[:2], b"\x09\x0a")
+        self.assertIn("closed the connection", self.error_line(before))
+
+    def test_wrong_data_cookie_is_denied_and_the_test_goes_on(self):
+        with connect(self.port) as control:
+            control.sendall(COOKIE + frame(PARAMETERS))
+            self.assertEqual(receive(control, 2), b"\x09\x0a")
+            with connect(self.port) as stranger:
+                stranger.sendall(COOKIE[::-1][1:] + b"\0" + frame(PARAMETERS))
+                self.assertEqual(receive(stranger, 10), b"\x09\xff")
+            with connect(self.port) as data:
+                data.sendall(COOKIE)
+                self.assertEqual(receive(control, 2), b"\x01\x02")
+                data.sendall(b"x" * 131072)
+                control.sendall(b"\x04")
+                self.assertEqual(receive(control, 1), b"\x0d")
+                control.sendall(frame({
+                    "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0,
+                    "sender_has_retransmits": 1, "streams": []}))
+                size, = struct.unpack("!I", receive(control, 4))
+                self.assertEqual(json.loads(receive(control, size).decode())["streams"][0]["id"],
+                                 1)
+                self.assertEqual(receive(control, 1), b"\x0e")
+                control.sendall(b"\x10")
+
+    def test_unknown_state_while_running(self):
+        with connect(self.port) as control:
+            control.sendall(COOKIE + frame(PARAMETERS))
+            self.assertEqual(receive(control, 2), b"\x09\x0a")
+            with connect(self.port) as data:
+                data.sendall(COOKIE)
+                self.assertEqual(receive(control, 2), b"\x01\x02")
+                control.sendall(b"\x63")
+                self.assertEqual(receive(control, 5), b"\xfe" + struct.pack("!i", 110))
+
+    def test_bad_results(self):
+        for results in (frame(b"5"), frame({"streams": []}), struct.pack("!I", 0), b"\0\0\0"):
+            with connect(self.port) as control:
+                control.sendall(COOKIE + frame(PARAMETERS))
+                self.assertEqual(receive(control, 2), b"\x09\x0a")
+                with connect(self.port) as data:
+                    data.sendall(COOKIE)
+                    self.assertEqual(receive(control, 2), b"\x01\x02")
+                    control.sendall(b"\x04" + results)
+                    control.shutdown(socket.SHUT_WR)
+                    self.assertEqual(receive(control, 6),
+                                     b"\x0d\xfe" + struct.pack("!i", 117))
+
+
+class OneOff(unittest.TestCase):
+    def test_a_probe_does_not_use_up_the_one_test(self):
+        server, port = support.start_server(support.OURS, "-1")
+        with server:
+            connect(port).close()
+            with connect(port) as sock:
+                sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+            self.assertEqual(left.code, 0, left)
+            self.assertEqual(server.finish(15.0).code, 0)
+
+    def test_a_refused_client_uses_it_up(self):
+        server, port = support.start_server(support.OURS, "-1")
+        with server:
+            left = support.run(support.real("3.22") + ("-c", "127.0.0.1", "-p", port, "-w",
+                                                       "400M"))
+            self.assertEqual(left.code, 1)
+            self.assertIn("SERVER ERROR - socket buffer size not set correctly", left.err)
+            other = server.finish(15.0)
+            self.assertEqual((other.code, other.err),
+                             (0, "iperf3: error - socket buffer size not set correctly\n"))
+
+    def test_json_server_prints_one_document_per_test_and_one_for_noise(self):
+        server, port = support.start_server(support.OURS, "-J")
+        with server:
+            connect(port).close()
+            with connect(port) as sock:
+                sock.sendall(b"nonsense, nonsense, nonsense, nonsense!")
+                sock.shutdown(socket.SHUT_WR)
+                receive(sock, 10)
+            for _ in range(2):
+                left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+                self.assertEqual(left.code, 0, left)
+            server.signal()
+            out = server.finish(15.0).out
+            documents, decoder, at = [], json.JSONDecoder(), 0
+            while out[at:].strip():
+                document, end = decoder.raw_decode(out[at:].lstrip())
+                at += len(out[at:]) - len(out[at:].lstrip()) + end
+                documents.append(document)
+            self.assertEqual(["error" in document for document in documents],
+                             [True, False, False, True])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

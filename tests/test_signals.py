@@ -1,0 +1,274 @@
+"""Endings: signals on either side, the other side's death, a broken standard output."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+import support
+
+SIGNALS = ((signal.SIGINT, "Interrupt(2)"), (signal.SIGTERM, "Terminated(15)"),
+           (signal.SIGHUP, "Hangup(1)"))
+
+
+def running_test(server=support.OURS, client=support.OURS, client_arguments=(),
+                 server_arguments=()):
+    """Return (server, client) with a test of 30 s under way, past its first report."""
+    server, port = support.start_server(server, "-1", *server_arguments)
+    client = support.Program(tuple(client) + ("-c", "127.0.0.1", "-p", port, "-t", "30", "-i",
+                                              "0.2") + tuple(client_arguments))
+    return server, client
+
+
+def wait_for_report(client):
+    client.wait_for("sec ")
+
+
+class ClientSignals(unittest.TestCase):
+    def test_each_signal_gives_the_partial_interval_and_the_summary(self):
+        for number, name in SIGNALS:
+            for arguments in ((), ("-R",), ("--bidir",), ("--threads",)):
+                with self.subTest(signal=name, arguments=arguments):
+                    server, client = running_test(client_arguments=arguments)
+                    with server, client:
+                        wait_for_report(client)
+                        client.signal(number)
+                        left = client.finish(10.0)
+                        self.assertEqual(left.code, 0, left)
+                        self.assertEqual(left.err, "iperf3: interrupt - the client has terminated"
+                                                   " by signal %s\n" % name)
+                        self.assertIn("- - - -", left.out)
+                        self.assertRegex(left.out, "sender\n")
+                        self.assertRegex(left.out, "receiver\n")
+                        self.assertNotIn("iperf Done", left.out)
+                        other = server.finish(10.0)
+                        self.assertEqual(other.code, 0, other)
+                        self.assertEqual(other.err, "iperf3: the client has terminated\n")
+                        self.assertRegex(other.out, "(sender|receiver)\n$")
+
+    def test_json_is_one_whole_document(self):
+        server, client = running_test(client_arguments=("-J",), server_arguments=("-J",))
+        with server, client:
+            time.sleep(1.0)
+            client.signal(signal.SIGTERM)
+            left = client.finish(10.0)
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            document = left.json()
+            self.assertEqual(document["error"], "interrupt - the client has terminated by signal"
+                                                " Terminated(15)")
+            self.assertGreater(document["end"]["sum_sent"]["bytes"], 0)
+            other = server.finish(10.0)
+            self.assertEqual(other.json()["error"], "the client has terminated")
+            self.assertGreater(other.json()["end"]["sum_received"]["bytes"], 0)
+
+    def test_json_stream_ends_with_error_and_end(self):
+        server, client = running_test(client_arguments=("--json-stream",))
+        with server, client:
+            client.wait_for('"interval"')
+            client.signal(signal.SIGINT)
+            left = client.finish(10.0)
+            events = [json.loads(line) for line in left.lines()]
+            self.assertEqual([event["event"] for event in events[-2:]], ["error", "end"])
+            self.assertTrue(events[-1]["data"]["streams"])
+
+    def test_signal_before_the_server_answers(self):
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen(1)
+            with support.Program(support.OURS + ("-c", "127.0.0.1", "-p",
+                                                 silent.getsockname()[1])) as client:
+                connection = silent.accept()[0]
+                connection.recv(37)
+                client.signal(signal.SIGINT)
+                left = client.finish(10.0)
+                connection.close()
+                self.assertEqual(left.code, 0, left)
+                self.assertNotIn("Traceback", left.err)
+                self.assertIn("interrupt - the client has terminated by signal Interrupt(2)",
+                              left.err)
+
+    def test_second_interrupt_changes_nothing(self):
+        server, client = running_test()
+        with server, client:
+            wait_for_report(client)
+            client.signal(signal.SIGINT)
+            client.signal(signal.SIGINT)
+            left = client.finish(10.0)
+            self.assertEqual(left.code, 0, left)
+            self.assertNotIn("Traceback", left.err)
+
+    def test_real_server_is_told(self):
+        server, client = running_test(server=support.real("3.22"))
+        with server, client:
+            wait_for_report(client)
+            client.signal(signal.SIGINT)
+            self.assertEqual(client.finish(10.0).code, 0)
+            self.assertIn("the client has terminated", server.finish(10.0).err)
+
+
+class ServerSignals(unittest.TestCase):
+    def test_each_signal_ends_the_test_on_both_sides(self):
+        for number, name in SIGNALS:
+            for arguments in ((), ("-R",), ("--bidir",)):
+                with self.subTest(signal=name, arguments=arguments):
+                    server, client = running_test(client_arguments=arguments)
+                    with server, client:
+                        wait_for_report(client)
+                        server.signal(number)
+                        left = server.finish(10.0)
+                        self.assertEqual(left.code, 0, left)
+                        self.assertEqual(left.err, "iperf3: interrupt - the server has terminated"
+                                                   " by signal %s\n" % name)
+                        self.assertRegex(left.out, "(sender|receiver)\n$")
+                        other = client.finish(10.0)
+                        self.assertEqual(other.code, 1, other)
+                        self.assertEqual(other.err,
+                                         "iperf3: error - the server has terminated\n")
+                        self.assertRegex(other.out, "receiver\n$")
+
+    def test_idle_server(self):
+        for arguments in ((), ("-J",), ("--json-stream",)):
+            with self.subTest(arguments=arguments):
+                server, _ = support.start_server(support.OURS, *arguments)
+                with server:
+                    server.signal(signal.SIGTERM)
+                    left = server.finish(10.0)
+                    self.assertEqual(left.code, 0, left)
+                    text = "interrupt - the server has terminated by signal Terminated(15)"
+                    if arguments == ("-J",):
+                        self.assertEqual(left.json()["error"], text)
+                    elif arguments:
+                        self.assertEqual([json.loads(line)["data"] for line in left.lines()],
+                                         [text, {}])
+                    else:
+                        self.assertEqual(left.err, "iperf3: %s\n" % text)
+
+    def test_real_client_is_told(self):
+        server, client = running_test(client=support.real("3.22"),
+                                      client_arguments=("--forceflush",))
+        with server, client:
+            wait_for_report(client)
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.finish(10.0).code, 0)
+            left = client.finish(10.0)
+            self.assertEqual((left.code, left.err),
+                             (1, "iperf3: error - the server has terminated\n"))
+
+
+class Deaths(unittest.TestCase):
+    def test_server_killed(self):
+        for arguments in ((), ("-R",), ("--bidir", "-P", "2")):
+            with self.subTest(arguments=arguments):
+                server, client = running_test(client_arguments=arguments)
+                with server, client:
+                    wait_for_report(client)
+                    server.signal(signal.SIGKILL)
+                    left = client.finish(10.0)
+                    self.assertEqual((left.code, left.err), (1, "iperf3: error - control socket"
+                                                                " has closed unexpectedly\n"))
+                    self.assertNotRegex(left.out, "(sender|receiver)\n")
+
+    def test_client_killed_frees_the_server_at_once(self):
+        for arguments in ((), ("-R",), ("--bidir", "-P", "2")):
+            with self.subTest(arguments=arguments):
+                server, port = support.start_server(support.OURS)
+                with server:
+                    client = support.Program(support.OURS + (
+                        "-c", "127.0.0.1", "-p", port, "-t", "30", "-i", "0.2") + arguments)
+                    with client:
+                        wait_for_report(client)
+                        client.signal(signal.SIGKILL)
+                        client.finish()
+                    server.wait_for("test #2", 5.0)
+                    left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+                    self.assertEqual(left.code, 0, left)
+                    server.signal()
+                    err = server.finish().err
+                    self.assertIn("the client has unexpectedly closed the connection\n", err)
+                    self.assertNotIn("Traceback", err)
+
+    def test_no_worker_outlives_its_killed_parent(self):
+        for arguments in ((), ("-R",)):
+            with self.subTest(arguments=arguments):
+                server, client = running_test(client_arguments=("-P", "2") + arguments)
+                with server, client:
+                    wait_for_report(client)
+                    workers = children(client.pid) + children(server.pid)
+                    self.assertEqual(len(workers), 4)
+                    client.signal(signal.SIGKILL)
+                    server.signal(signal.SIGKILL)
+                    deadline = time.monotonic() + 10.0
+                    while any(os.path.exists("/proc/%d" % pid) for pid in workers):
+                        self.assertLess(time.monotonic(), deadline, "a worker lives on")
+                        time.sleep(0.05)
+
+
+def children(pid):
+    """Return the processes whose parent is `pid` (Linux)."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name) as stat:
+                    if int(stat.read().rsplit(")", 1)[1].split()[1]) == pid:
+                        found.append(int(name))
+            except OSError:
+                pass
+    return found
+
+
+class BrokenOutput(unittest.TestCase):
+    def shell(self, script):
+        command = " ".join("'%s'" % word for word in support.OURS)
+        return support.run(("bash", "-c", script.replace("PYPERF3", command)))
+
+    def test_closed_pipe_is_silent_and_ends_the_test(self):
+        for arguments in ("--loopback -t 30 -i 0.1", "--help", "--version",
+                          "--loopback -n 1M -J", "--loopback -t 1 --json-stream"):
+            with self.subTest(arguments=arguments):
+                left = self.shell("PYPERF3 %s | head -n 1 >/dev/null; exit ${PIPESTATUS[0]}"
+                                  % arguments)
+                self.assertEqual((left.code, left.err), (0, ""), left)
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full here")
+    def test_full_disk_is_one_line_and_status_1(self):
+        for arguments in ("--loopback -t 30 -i 0.1", "--help", "--version",
+                          "--loopback -n 1M -J"):
+            with self.subTest(arguments=arguments):
+                left = self.shell("PYPERF3 %s >/dev/full" % arguments)
+                self.assertEqual(left.code, 1)
+                self.assertEqual(left.err, "iperf3: error - unable to write to standard output:"
+                                           " No space left on device\n")
+
+    def test_closed_standard_streams(self):
+        for redirection in (">&-", "2>&-", "<&-", ">&- 2>&- <&-"):
+            with self.subTest(redirection=redirection):
+                left = self.shell("PYPERF3 --loopback -n 1M -P 2 %s" % redirection)
+                self.assertEqual((left.code, left.err), (0, ""), left)
+
+
+class LoopbackLeavesNothing(unittest.TestCase):
+    def test_whatever_ends_it(self):
+        for number in (None, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
+            with self.subTest(signal=number):
+                arguments = ("-t", "30") if number else ("-n", "1M")
+                program = support.Program(support.OURS + ("--loopback", "-i", "0.2") + arguments,
+                                          start_new_session=True)
+                with program:
+                    if number:
+                        program.wait_for("sec ")
+                        program.signal(number)
+                    program.finish(15.0)
+                    deadline = time.monotonic() + 10.0
+                    while subprocess.call(["pgrep", "-s", str(program.pid)],
+                                          stdout=subprocess.DEVNULL) == 0:
+                        self.assertLess(time.monotonic(), deadline, "a process lives on")
+                        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

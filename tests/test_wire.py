@@ -1,0 +1,759 @@
+"""Bytes of the protocol to values and back: cookies, frames, JSON, parameters, results."""
+
+import collections
+import contextlib
+import errno
+import json
+import random
+import re
+import socket
+import struct
+import time
+import unittest
+
+import pyperf3
+import support
+
+# What clients were seen to send.
+SEEN = {
+    "3.22": '{"tcp":true,"omit":0,"time":10,"num":0,"blockcount":0,"parallel":1,"len":131072,'
+            '"pacing_timer":1000,"client_version":"3.22"}',
+    "3.22 rate": '{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"len":16384,'
+                 '"bandwidth":5000000,"pacing_timer":1000,"client_version":"3.22"}',
+    "3.22 UDP": '{"udp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"len":32768,'
+                '"bandwidth":1048576,"pacing_timer":1000,"gso":0,"gso_dg_size":0,'
+                '"gso_bf_size":65507,"gro":0,"gro_bf_size":65507,"client_version":"3.22"}',
+    "3.12": '{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":3,"len":131072,'
+            '"pacing_timer":1000,"client_version":"3.12"}',
+    "3.9 UDP": '{"udp":true,"omit":0,"time":3,"parallel":1,"len":32768,"bandwidth":1048576,'
+               '"pacing_timer":1000,"client_version":"3.9"}',
+    "3.1": '{"tcp":true,"omit":0,"time":3,"parallel":1,"len":131072,"client_version":"3.1"}',
+}
+
+# Results that were seen: TCP of 3.22, client and server; bidirectional UDP of 3.12.
+CLIENT_RESULTS = (
+    '{"cpu_util_total":0.30782068147745939,"cpu_util_user":0,"cpu_util_system":'
+    '0.30772086932393239,"sender_has_retransmits":1,"congestion_used":"bbr","streams":[{"id":1,'
+    '"bytes":638976,"retransmits":0,"jitter":0,"errors":0,"omitted_errors":0,"packets":0,'
+    '"omitted_packets":0,"start_time":0,"end_time":1.00135}]}')
+SERVER_RESULTS = (
+    '{"cpu_util_total":0.10574561140734527,"cpu_util_user":0.10574561140734527,'
+    '"cpu_util_system":0,"sender_has_retransmits":-1,"congestion_used":"bbr","streams":[{"id":1,'
+    '"bytes":638976,"retransmits":-1,"jitter":0,"errors":0,"omitted_errors":0,"packets":0,'
+    '"omitted_packets":0,"start_time":0,"end_time":1.001449}]}')
+OLD_RESULTS = (
+    '{"cpu_util_total":1.5609965464236522,"cpu_util_user":1.5609965464236522,"cpu_util_system":0,'
+    '"sender_has_retransmits":18446744073709551615,"streams":[{"id":1,"bytes":25000,"retransmits"'
+    ':18446744073709551615,"jitter":0.0002455155091705322,"errors":0,"packets":25,"start_time":0,'
+    '"end_time":1.001825},{"id":3,"bytes":26000,"retransmits":18446744073709551615,"jitter":'
+    '0.00012331230005876591,"errors":0,"packets":26,"start_time":0,"end_time":1.001825}]}')
+
+
+class Cookies(unittest.TestCase):
+    """The 37 bytes that open every connection."""
+
+    def test_form(self):
+        cookie = pyperf3.make_cookie()
+        self.assertTrue(re.match(rb"[a-z2-7]{36}\0\Z", cookie), cookie)
+        self.assertEqual(len(cookie), pyperf3.COOKIE_SIZE)
+
+    def test_letters_are_random(self):
+        cookies = [pyperf3.make_cookie() for _ in range(200)]
+        self.assertEqual(len(set(cookies)), 200)
+        for place in range(36):
+            self.assertGreater(len(set(cookie[place] for cookie in cookies)), 20)
+        self.assertEqual(len(set(b"".join(cookies))), 33)
+
+    def test_cookies_of_all_versions_pass(self):
+        for cookie in (pyperf3.make_cookie(), b"q2henjolr32nzmcknky3rdcdo6mfpwxy7aym\0",
+                       b"my-host.example_1.1796048734.012345.\0",
+                       b"HOST.1796048734.123456.0a1b2c3d4e5f6\0"):
+            with self.subTest(cookie=cookie):
+                pyperf3.check_cookie(cookie)
+
+    def test_the_beginning_of_a_cookie_passes(self):
+        pyperf3.check_cookie(b"")
+        pyperf3.check_cookie(b"q2henjolr32nzm")
+        pyperf3.check_cookie(b"q2henjolr32nzmcknky3rdcdo6mfpwxy7aym")
+
+    def test_other_protocols_are_told_apart(self):
+        for data in (b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00", b"SSH-2.0-OpenSSH_9.6\r\n",
+                     b"\0" * 37, b"a" * 36 + b"b", b"a" * 20 + b"\0" + b"a" * 16,
+                     b"\xff" * 37, b"a b", b"{}"):
+            with self.subTest(data=data):
+                with self.assertRaises(pyperf3.IperfError) as caught:
+                    pyperf3.check_cookie(data)
+                self.assertEqual(caught.exception.number, 106)
+                self.assertIn(pyperf3.quote_bytes(data), str(caught.exception))
+
+    def test_quoted_bytes_are_plain_text(self):
+        self.assertEqual(pyperf3.quote_bytes(b"GET / HTTP/1.1"), "b'GET / HT'")
+        self.assertEqual(pyperf3.quote_bytes(b"\x16\x03'\\\x7f\x1b"),
+                         "b'\\x16\\x03\\x27\\x5c\\x7f\\x1b'")
+        self.assertEqual(pyperf3.quote_bytes(b""), "b''")
+
+
+class States(unittest.TestCase):
+    """State bytes, errors, frames."""
+
+    def test_states_are_signed_bytes(self):
+        for state, data in ((pyperf3.TEST_START, b"\x01"), (pyperf3.TEST_RUNNING, b"\x02"),
+                            (pyperf3.TEST_END, b"\x04"), (pyperf3.PARAM_EXCHANGE, b"\x09"),
+                            (pyperf3.CREATE_STREAMS, b"\x0a"),
+                            (pyperf3.SERVER_TERMINATE, b"\x0b"),
+                            (pyperf3.CLIENT_TERMINATE, b"\x0c"),
+                            (pyperf3.EXCHANGE_RESULTS, b"\x0d"),
+                            (pyperf3.DISPLAY_RESULTS, b"\x0e"), (pyperf3.IPERF_DONE, b"\x10"),
+                            (pyperf3.ACCESS_DENIED, b"\xff"), (pyperf3.SERVER_ERROR, b"\xfe")):
+            self.assertEqual(pyperf3.encode_state(state), data)
+
+    def test_errors_are_state_number_and_errno(self):
+        error = pyperf3.IperfError(132, OSError(errno.EINVAL, "Invalid argument"))
+        self.assertEqual(pyperf3.encode_error(error),
+                         b"\xfe\x00\x00\x00\x84" + struct.pack("!i", errno.EINVAL))
+        self.assertEqual(pyperf3.encode_error(pyperf3.IperfError(27)),
+                         b"\xfe\x00\x00\x00\x1b\x00\x00\x00\x00")
+        self.assertEqual(pyperf3.encode_error(pyperf3.IperfError(106, "timed out")),
+                         b"\xfe\x00\x00\x00\x6a\x00\x00\x00\x00")
+        self.assertEqual(pyperf3.encode_error(pyperf3.IperfError(-5, OSError("no number"))),
+                         b"\xfe\xff\xff\xff\xfb\x00\x00\x00\x00")
+
+    def test_resolver_errors_have_numbers_of_their_own(self):
+        """Names that do not resolve have negative numbers; they still fit."""
+        error = pyperf3.IperfError(102, socket.gaierror(socket.EAI_NONAME, "unknown"))
+        self.assertEqual(len(pyperf3.encode_error(error)), 9)
+
+    def test_frames_are_length_and_text(self):
+        self.assertEqual(pyperf3.encode_frame({}), b"\0\0\0\x02{}")
+        self.assertEqual(pyperf3.encode_frame({"a": [1, True, "x"]}),
+                         b'\0\0\0\x12{"a":[1,true,"x"]}')
+        body = pyperf3.encode_frame({"title": "\u00e9\u20ac\U0001f600"})[4:]
+        self.assertEqual(body, '{"title":"\u00e9\u20ac\U0001f600"}'.encode("utf-8"))
+
+    def test_length_counts_bytes(self):
+        frame = pyperf3.encode_frame({"title": "\u20ac" * 100})
+        self.assertEqual(struct.unpack("!I", frame[:4])[0], len(frame) - 4)
+        self.assertEqual(len(frame), 4 + 12 + 300)
+
+    def test_bytes_that_are_no_text_come_out_as_they_came_in(self):
+        title = b"caf\xe9".decode("utf-8", "surrogateescape")
+        self.assertEqual(pyperf3.encode_frame({"title": title})[4:], b'{"title":"caf\xe9"}')
+        self.assertEqual(pyperf3.to_bytes("\ud83d"), b"?")
+
+
+def notation(value):
+    """Return a number as cJSON prints it: the rule, written down a second time."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return "null"
+    if value == int(value) and -2.0 ** 63 < value < 2.0 ** 63:
+        return "%d" % value
+    text = "%1.15g" % value
+    if abs(float(text) - value) > max(abs(float(text)), abs(value)) * 2.0 ** -52:
+        text = "%1.17g" % value
+    return text
+
+
+class Notation(unittest.TestCase):
+    """encode_json: cJSON's notation."""
+
+    def test_numbers(self):
+        single = struct.unpack("f", struct.pack("f", 1.000976))[0]
+        for value, text in (
+                (0, "0"), (1, "1"), (-1, "-1"), (1.0, "1"), (-0.0, "0"), (0.5, "0.5"),
+                (9.6, "9.6"), (2.001315, "2.001315"), (single, "1.0009759664535522"),
+                (26820668130.704063, "26820668130.704063"),
+                (0.0000026298191621899607, "2.6298191621899607e-06"), (4.2e-05, "4.2e-05"),
+                (1e21, "1e+21"), (2 ** 53, "9007199254740992"), (2.0 ** 53, "9007199254740992"),
+                (float("nan"), "null"), (float("inf"), "null"), (float("-inf"), "null"),
+                (0.1, "0.1"), (1 / 3.0, "0.33333333333333331"), (1e-300, "1e-300"),
+                (-1.5, "-1.5"), (1e15, "1000000000000000"), (1e18, "1000000000000000000"),
+                (2 ** 63 - 1, "9223372036854775807"), (-2 ** 62, "-4611686018427387904"),
+                (2 ** 64 - 1, "1.8446744073709552e+19"), (10 ** 30, "1e+30")):
+            with self.subTest(value=value):
+                self.assertEqual(pyperf3.encode_json(value), text)
+
+    def test_random_numbers_by_the_rule_written_twice(self):
+        source = random.Random(322)
+        for _ in range(3000):
+            value = source.choice((
+                source.uniform(0, 1e11), source.uniform(-1, 1), float(source.randrange(2 ** 53)),
+                10 ** source.uniform(-20, 18), round(source.uniform(0, 100), 6),
+                struct.unpack("f", struct.pack("f", source.uniform(0, 70)))[0]))
+            self.assertEqual(pyperf3.encode_number(value), notation(value), repr(value))
+
+    def test_words_and_strings(self):
+        for value, text in (
+                (None, "null"), (True, "true"), (False, "false"), ("", '""'), ("a", '"a"'),
+                ('"\\/', '"\\"\\\\/"'), ("\b\f\n\r\t", '"\\b\\f\\n\\r\\t"'),
+                ("\0\x01\x1f\x7f\x80", '"\\u0000\\u0001\\u001f\x7f\x80"'),
+                ("\u00e9\u2028", '"\u00e9\u2028"')):
+            with self.subTest(text=text):
+                self.assertEqual(pyperf3.encode_json(value), text)
+                self.assertEqual(pyperf3.encode_json(value, 0), text)
+
+    def test_unformatted_has_no_blanks(self):
+        value = {"a": 1, "b": [{"c": 2}, {"c": 3}], "d": {}, "e": [], "f\n": None}
+        self.assertEqual(pyperf3.encode_json(value),
+                         '{"a":1,"b":[{"c":2},{"c":3}],"d":{},"e":[],"f\\n":null}')
+
+    def test_formatted_has_tabs(self):
+        value = {"start": {"connected": [{"socket": 4, "local_host": "127.0.0.1"}],
+                           "version": "iperf 3.22"},
+                 "intervals": [{"streams": [{"socket": 4}, {"socket": 6}],
+                                "sum": {"start": 0}}],
+                 "numbers": [1, 2], "none": [], "end": {}}
+        self.assertEqual(pyperf3.encode_json(value, 0).split("\n"), [
+            "{",
+            '\t"start":\t{',
+            '\t\t"connected":\t[{',
+            '\t\t\t\t"socket":\t4,',
+            '\t\t\t\t"local_host":\t"127.0.0.1"',
+            '\t\t\t}],',
+            '\t\t"version":\t"iperf 3.22"',
+            '\t},',
+            '\t"intervals":\t[{',
+            '\t\t\t"streams":\t[{',
+            '\t\t\t\t\t"socket":\t4',
+            '\t\t\t\t}, {',
+            '\t\t\t\t\t"socket":\t6',
+            '\t\t\t\t}],',
+            '\t\t\t"sum":\t{',
+            '\t\t\t\t"start":\t0',
+            '\t\t\t}',
+            '\t\t}],',
+            '\t"numbers":\t[1, 2],',
+            '\t"none":\t[],',
+            '\t"end":\t{',
+            '\t}',
+            '}'])
+        self.assertEqual(pyperf3.encode_json({}, 0), "{\n}")
+        self.assertEqual(pyperf3.encode_json([], 0), "[]")
+
+    def test_what_is_written_is_read_back(self):
+        value = {"a": [1, 2.5, "\"\\\n\u00e9", None, True, {"b": []}], "c": -3}
+        for depth in (None, 0):
+            text = pyperf3.encode_json(value, depth)
+            self.assertEqual(json.loads(text), value)
+            self.assertEqual(pyperf3.decode_json(text.encode("utf-8")), value)
+
+
+class Reading(unittest.TestCase):
+    """decode_json, member, to_integer: what a peer may send."""
+
+    def test_leniency(self):
+        for data, value in (
+                (b"{}", {}), (b" \r\n\t{} ", {}), (b"[]", []), (b"5", 5), (b"null", None),
+                (b'"x"', "x"), (b"{} trailing", {}), (b"{}{}", {}), (b"{}\0\0", {}),
+                (b'{"a":1e3}', {"a": 1000.0}), (b'{"a":9.663676416e+18}', {"a": 9.663676416e18}),
+                (b'{"a":NaN,"b":Infinity,"c":-Infinity}', {"a": None, "b": None, "c": None}),
+                (b'{"a":"\\u00e9\\n\\/"}', {"a": "\u00e9\n/"}),
+                (b'{"a":"\xc3\xa9"}', {"a": "\u00e9"}),
+                (b'{"a":"\xe9"}', {"a": "\ufffd"}), (b'{"\xff":1}', {"\ufffd": 1}),
+                # cJSON takes control characters in strings as they are
+                (b'{"a":"x\ny\tz\x01"}', {"a": "x\ny\tz\x01"})):
+            with self.subTest(data=data):
+                self.assertEqual(pyperf3.decode_json(data), value)
+
+    def test_what_is_no_json(self):
+        for data in (b"", b" ", b"{", b'{"a"', b'{"a":', b'{"a":1', b'{"a":1,}', b"nul", b"x",
+                     b"[1", b'"', b'{"a":"x}', b"{a:1}", b"{'a':1}", b"\0{}", b"\xff\xfe",
+                     b'{"a":0x10}', b'{"a":+1}', b'{"a":-}', b'{"a":.5}', b"]"):
+            with self.subTest(data=data), self.assertRaises(ValueError):
+                pyperf3.decode_json(data)
+
+    def test_the_first_of_two_members_wins(self):
+        self.assertEqual(pyperf3.decode_json(b'{"a":1,"a":2,"b":{"c":3,"c":4}}'),
+                         {"a": 1, "b": {"c": 3}})
+
+    def test_members_are_found_whatever_their_case(self):
+        document = pyperf3.decode_json(b'{"Time":5,"PARALLEL":2,"mss":3}')
+        self.assertEqual(pyperf3.member(document, "time"), 5)
+        self.assertEqual(pyperf3.member(document, "parallel"), 2)
+        self.assertEqual(pyperf3.member(document, "MSS"), 3)
+        self.assertIsNone(pyperf3.member(document, "omit"))
+        self.assertEqual(pyperf3.member(document, "omit", 7), 7)
+
+    def test_the_first_wins_also_among_names_in_other_cases(self):
+        document = pyperf3.decode_json(b'{"TIME":5,"time":6}')
+        self.assertEqual(pyperf3.member(document, "time"), 5)
+
+    def test_nesting_without_end(self):
+        for data in (b"[" * 200000, b'{"a":' * 100000, b"[" * 100000 + b"]" * 100000,
+                     b'[{"a":' * 100000):
+            began = time.monotonic()
+            with self.assertRaises(ValueError):
+                pyperf3.decode_json(data)
+            self.assertLess(time.monotonic() - began, 5.0)
+
+    def test_some_nesting_is_fine(self):
+        self.assertIsInstance(pyperf3.decode_json(b"[" * 100 + b"]" * 100), list)
+
+    def test_numbers_without_end(self):
+        for digits in (b"1" * 200000, b"-" + b"9" * 200000, b"1." + b"1" * 200000,
+                       b"1e" + b"9" * 1000, b"1" * 29, b"1" * 30, b"1" * 310):
+            began = time.monotonic()
+            value = pyperf3.decode_json(b'{"time":' + digits + b"}")["time"]
+            self.assertLess(time.monotonic() - began, 5.0)
+            self.assertLessEqual(abs(pyperf3.to_integer(value)), 2 ** 63)
+
+    def test_integers_are_cut_and_saturated(self):
+        for value, wanted in (
+                (5, 5), (1.9, 1), (-1.9, -1), (-0.5, 0), (0.0, 0), (1e3, 1000),
+                (2 ** 63 - 1, 2 ** 63 - 1), (-2 ** 63, -2 ** 63), (-2 ** 70, -2 ** 63),
+                (2 ** 70, 2 ** 63 - 1), (1e30, 2 ** 63 - 1), (-1e30, -2 ** 63),
+                (float("inf"), None), (float("-inf"), -2 ** 63), (float("nan"), 0),
+                (9.663676416e18, 2 ** 63 - 1), (1.8446744073709552e19, 2 ** 63 - 1),
+                # 3.12 and 3.13: negative ones come unsigned
+                (18446744073709551615, -1), (2 ** 64 - 5, -5), (2 ** 63, -2 ** 63),
+                (2 ** 64, 2 ** 63 - 1)):
+            with self.subTest(value=value):
+                if wanted is None:  # not finite: any end of the range will do
+                    self.assertIn(abs(pyperf3.to_integer(value)), (2 ** 63 - 1, 2 ** 63))
+                else:
+                    self.assertEqual(pyperf3.to_integer(value), wanted)
+                    self.assertIsInstance(pyperf3.to_integer(value), int)
+
+
+def asked(line=""):
+    """Return the parameters of a client's command line."""
+    return pyperf3.Parameters.from_settings(
+        pyperf3.Settings.from_arguments(["-c", "h"] + line.split()))
+
+
+def received(document):
+    """Return (parameters or None, error number or None) of a client's document."""
+    try:
+        return pyperf3.Parameters.from_json(document), None
+    except pyperf3.IperfError as error:
+        return None, error.number
+
+
+# Lines of options, compared with what a real client sends. Without -l a rate makes the blocks
+# of pyperf3 smaller, which is on purpose.
+SENT = (
+    "", "-t 1", "-t 0", "-n 1M", "-k 10", "-n 0", "-n 9000T", "-P 3", "-R",
+    "--bidir -P 2", "-O 2 -t 3", "-w 128K", "-l 1000", "-b 5M -l 16K", "-b 1M/10 -l 1K", "-b 0",
+    "-M 1400", "-N", "-S 0x20", "--dscp ef", "-T title", "--extra-data x", "-C reno",
+    "--get-server-output", "--repeating-payload", "-Z", "-Z -R", "--skip-rx-copy",
+    "-4 -B 127.0.0.1", "-i 0.5 -V -f k -J",
+)
+EVERYTHING = ("-R -N -M 1400 -w 64K -P 2 -O 1 -T t --extra-data e -C cubic -Z -S 8 -b 1G/5 -l 64K"
+              " --get-server-output --repeating-payload --skip-rx-copy -t 7")
+ENORMOUS = ("-n -1", "-k -1", "-b -1 -l 1K", "-n 9999999T")
+
+# Documents, compared with what a real server says to them.
+COMPARED = (
+    b'{}', b'[]', b'5', b'null', b'"x"', b'{"tcp":true}', b'{"tcp":false}',
+    b'{"TIME":86401}', b'{"Time":86401}', b'{"time":5,"time":86401}', b'{"time":86401,"time":5}',
+    b'{"TIME":86401,"time":5}', b'{"time":5,"TIME":86401}', b'{"time":"x"}', b'{"time":true}',
+    b'{"time":null}', b'{"time":[86401]}', b'{"time":86400.9}', b'{"time":86401.0}',
+    b'{"time":-0.9}', b'{"time":-1}', b'{"time":1e9}', b'{"time":-1e300}', b'{"time":1e300}',
+    b'{"parallel":0}', b'{"parallel":128}', b'{"parallel":129}', b'{"parallel":-1}',
+    b'{"parallel":"129"}', b'{"omit":601}', b'{"omit":-1}', b'{"omit":600}',
+    b'{"num":-1}', b'{"num":9.6e18}', b'{"blockcount":-1}', b'{"bandwidth":-1}',
+    b'{"fqrate":-1}', b'{"pacing_timer":-1}', b'{"pacing_timer":0}',
+    b'{"MSS":-1}', b'{"MSS":32768}', b'{"mss":32768}', b'{"window":-1}', b'{"window":536870913}',
+    b'{"len":0}', b'{"len":-1}', b'{"len":1048577}', b'{"len":1}', b'{"len":1048576}',
+    b'{"burst":0}', b'{"burst":1}', b'{"burst":1000}', b'{"burst":1001}', b'{"TOS":-1}',
+    b'{"TOS":256}', b'{"TOS":255}', b'{"flowlabel":0}', b'{"flowlabel":1048576}',
+    b'{"flowlabel":-1}', b'{"reverse":false,"unknown":{"a":[1,{}]}}',
+    # of several the last that is looked at decides, whatever the order of the members
+    b'{"omit":601,"time":86401}', b'{"time":86401,"omit":601}', b'{"time":86401,"num":-1}',
+    b'{"num":-1,"MSS":32768}', b'{"MSS":32768,"parallel":0}', b'{"parallel":0,"MSS":32768}',
+    b'{"parallel":0,"window":-1}', b'{"window":-1,"len":0}', b'{"len":0,"bandwidth":-1}',
+    b'{"bandwidth":-1,"burst":0}', b'{"burst":0,"TOS":256}', b'{"TOS":256,"burst":0}',
+    b'{"TOS":256,"flowlabel":0}', b'{"flowlabel":0,"omit":601}', b'{"len":0,"burst":0}',
+    b'{"len":0,"TOS":256}', b'{"len":0,"flowlabel":0}', b'{"len":0,"fqrate":-1}',
+    b'{"parallel":0,"bandwidth":-1}', b'{"burst":0,"fqrate":-1}',
+    # bytes that are not plain JSON
+    b'{} trailing', b'{"time":86401}}}}', b'   {"time":86401}   ', b'\n\t{"time":86401}',
+    b'{"time":86401', b'{"time":', b'{', b'x', b' ', b'{"time":86401,}', b'{time:86401}',
+    b"{'time':86401}", b'{"time":0x15181}', b'{"time":+86401}',
+    b'{"title":"a\nb\x01","time":86401}', b'{"title":"\xe9\xff","time":86401}',
+    b'{"title":"\\u00e9\\"","time":86401}', b'{"title":"\\q","time":86401}',
+    b'{"a":' + b'[' * 300 + b']' * 300 + b',"time":86401}', b'{"a":' + b'[' * 3000,
+    b'{"client_version":"3.22","time":86401}' + b' ' * 4000,
+)
+
+
+class ParameterDocuments(unittest.TestCase):
+    """Parameters.to_json and from_json."""
+
+    def test_documents_that_were_seen_are_read(self):
+        for name, protocol, values in (
+                ("3.22", "TCP", (10, 1, 131072, 0)), ("3.22 rate", "TCP", (1, 1, 16384, 5000000)),
+                ("3.22 UDP", "UDP", (1, 1, 32768, 1048576)), ("3.12", "TCP", (1, 3, 131072, 0)),
+                ("3.9 UDP", "UDP", (3, 1, 32768, 1048576)), ("3.1", "TCP", (3, 1, 131072, 0))):
+            with self.subTest(name=name):
+                got, _ = received(pyperf3.decode_json(SEEN[name].encode("ascii")))
+                self.assertEqual((got.time, got.parallel, got.length, got.rate), values)
+                self.assertEqual(got.protocol, protocol)
+                self.assertEqual((got.omit, got.bytes, got.blocks), (0, 0, 0))
+                self.assertFalse(got.reverse or got.bidirectional or got.no_delay)
+
+    def test_documents_that_were_seen_are_sent(self):
+        self.assertEqual(pyperf3.encode_json(asked().to_json()), SEEN["3.22"])
+        self.assertEqual(pyperf3.encode_json(asked("-t 1 -b 5M -l 16K").to_json()),
+                         SEEN["3.22 rate"])
+
+    def test_order_of_the_members(self):
+        everything = asked(EVERYTHING).to_json()
+        self.assertEqual(list(everything), (
+            "tcp omit time num blockcount MSS nodelay parallel reverse window len bandwidth"
+            " pacing_timer burst TOS title extra_data congestion get_server_output"
+            " repeating_payload zerocopy skip_rx_copy client_version").split())
+        self.assertIs(everything["nodelay"], True)
+        self.assertIs(everything["reverse"], True)
+        for name in ("get_server_output", "repeating_payload", "zerocopy", "skip_rx_copy"):
+            self.assertEqual(pyperf3.encode_json(everything[name]), "1")
+
+    def test_what_is_sent_comes_over(self):
+        for line in SENT + (EVERYTHING,):
+            with self.subTest(line=line):
+                sent = asked(line)
+                got, _ = received(pyperf3.decode_json(pyperf3.encode_frame(sent.to_json())[4:]))
+                self.assertEqual(vars(got), vars(sent))
+
+    def test_enormous_numbers_come_over_as_the_largest(self):
+        """A negative -n or -b is an enormous one, which goes over the wire as a fraction."""
+        for line, name in (("-n -1", "bytes"), ("-k -1", "blocks"), ("-b -1 -l 1K", "rate")):
+            with self.subTest(line=line):
+                frame = pyperf3.encode_frame(asked(line).to_json())
+                got, number = received(pyperf3.decode_json(frame[4:]))
+                self.assertIsNone(number)
+                self.assertEqual(getattr(got, name), 2 ** 63 - 1)
+
+    def test_time_is_zero_with_another_end(self):
+        self.assertEqual(asked("-n 1").time, 0)
+        self.assertEqual(asked("-k 1").time, 0)
+        self.assertEqual(asked("-t 0").time, 0)
+        self.assertEqual(asked("-n 0").time, 10)
+        self.assertEqual(asked("-t 3").time, 3)
+
+    def test_blocks_of_a_slow_stream_are_a_tenth_of_a_second(self):
+        self.assertEqual(asked("-b 100K").length, 1250)
+        self.assertEqual(asked("-b 1").length, 1)
+        self.assertEqual(asked("-b 1G").length, 131072)
+        self.assertEqual(asked("-b 100K -l 128K").length, 131072)
+        self.assertEqual(asked().length, 131072)
+
+    def test_limits_and_their_numbers(self):
+        for key, low, high, number in (
+                ("omit", 0, 600, 12), ("time", 0, 86400, 5), ("num", 0, None, 114),
+                ("blockcount", 0, None, 114), ("bandwidth", 0, None, 114),
+                ("fqrate", 0, None, 114), ("pacing_timer", 0, None, 114), ("MSS", 0, 32767, 10),
+                ("parallel", 1, 128, 6), ("window", 0, 536870912, 8), ("len", 1, 1048576, 7),
+                ("burst", 1, 1000, 15), ("TOS", 0, 255, 21), ("flowlabel", 1, 1048575, 127)):
+            with self.subTest(key=key):
+                self.assertEqual(received({key: low})[1], None)
+                self.assertEqual(received({key: low - 1})[1], number)
+                self.assertEqual(received({key: -2 ** 62})[1], number)
+                self.assertEqual(received({key: low + 0.9})[1], None)
+                if high is None:
+                    self.assertEqual(received({key: 2 ** 62})[1], None)
+                else:
+                    self.assertEqual(received({key: high})[1], None)
+                    self.assertEqual(received({key: high + 0.9})[1], None)
+                    self.assertEqual(received({key: high + 1})[1], number)
+                    self.assertEqual(received({key: 1e300})[1], number)
+
+    def test_the_last_broken_one_decides(self):
+        self.assertEqual(received({"time": 86401, "omit": 601})[1], 5)
+        self.assertEqual(received({"omit": 601, "time": 86401})[1], 5)
+        self.assertEqual(received({"TOS": 256, "parallel": 0, "omit": 601})[1], 21)
+
+    def test_the_block_size_is_looked_at_last(self):
+        for key, value in (("bandwidth", -1), ("burst", 0), ("TOS", 256), ("flowlabel", 0),
+                           ("window", -1)):
+            with self.subTest(key=key):
+                self.assertEqual(received({"len": 0, key: value})[1], 7)
+
+    def test_zero_means_absent_where_iperf3_sends_none(self):
+        """A test without an end, a number of streams: none is taken over when broken."""
+        got, _ = received({"num": 0, "blockcount": 0, "bandwidth": 0, "window": 0, "MSS": 0})
+        self.assertEqual((got.bytes, got.blocks, got.rate, got.window, got.mss), (0,) * 5)
+
+    def test_members_of_the_wrong_type_are_ignored(self):
+        default = vars(received({})[0])
+        for row in pyperf3.PARAMETERS:
+            wrong = {"int": ["1", True, None, [], {}], "presence": [1, "true", None, []],
+                     "flag": ["1", True, None, []], "onoff": ["1", True, None],
+                     "text": [1, True, None, ["x"]]}[row.kind]
+            for value in wrong:
+                with self.subTest(key=row.key, value=value):
+                    got, number = received({row.key: value})
+                    self.assertIsNone(number)
+                    self.assertEqual(vars(got), default)
+        self.assertEqual(vars(received({"tcp": 1, "udp": "yes", "sctp": None})[0]), default)
+
+    def test_false_switches_on(self):
+        got, _ = received({"reverse": False, "nodelay": False})
+        self.assertTrue(got.reverse and got.no_delay)
+        self.assertIs(received({"bidirectional": False})[0].bidirectional, True)
+
+    def test_the_last_protocol_wins(self):
+        for document, protocol in (({"tcp": True}, "TCP"), ({"udp": True}, "UDP"),
+                                   ({"sctp": True}, "SCTP"), ({"udp": False}, "UDP"),
+                                   ({"udp": True, "tcp": True}, "UDP"),
+                                   ({"sctp": True, "udp": True}, "SCTP"), ({}, "TCP")):
+            with self.subTest(document=document):
+                self.assertEqual(received(document)[0].protocol, protocol)
+
+    def test_numbers_as_switches(self):
+        for value in (0, 1, -1, 0.0):
+            got, _ = received({"get_server_output": value, "repeating_payload": value})
+            self.assertIs(got.get_server_output, True)
+            self.assertIs(got.repeating_payload, True)
+        got, _ = received({"zerocopy": 0, "skip_rx_copy": 0})
+        self.assertFalse(got.zerocopy or got.skip_rx_copy)
+        got, _ = received({"zerocopy": 2, "skip_rx_copy": 1})
+        self.assertTrue(got.zerocopy and got.skip_rx_copy)
+
+    def test_fractions_are_cut(self):
+        got, _ = received({"time": 1.9, "parallel": 2.999, "num": 9.663676416e15})
+        self.assertEqual((got.time, got.parallel, got.bytes), (1, 2, 9663676416000000))
+        self.assertIsInstance(got.bytes, int)
+
+    def test_a_document_that_is_no_object_means_all_defaults(self):
+        default = vars(received({})[0])
+        for document in ([], 5, None, "x", True, 1.5):
+            with self.subTest(document=document):
+                self.assertEqual(vars(received(document)[0]), default)
+
+    def test_texts_are_taken_as_they_are(self):
+        got, _ = received({"title": "t\n", "extra_data": "", "congestion": "\ufffd"})
+        self.assertEqual((got.title, got.extra_data, got.congestion), ("t\n", "", "\ufffd"))
+
+    def test_both_directions_and_reverse_exclude_each_other(self):
+        self.assertEqual(received({"reverse": True, "bidirectional": True})[1], 25)
+
+    def test_what_is_sent_is_what_a_real_client_sends(self):
+        real = support.real("3.22")
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(5)
+            listener.settimeout(20)
+            port = listener.getsockname()[1]
+            for line in SENT + (EVERYTHING,) + ENORMOUS:
+                with self.subTest(line=line):
+                    command = real + tuple(["-c", "127.0.0.1", "-p", port] + line.split())
+                    with support.Program(command):
+                        sock, _ = listener.accept()
+                        with sock:
+                            sock.settimeout(20)
+                            exactly(sock, 37)
+                            sock.sendall(b"\x09")
+                            body = exactly(sock, struct.unpack("!I", exactly(sock, 4))[0])
+                    self.assertEqual(pyperf3.encode_json(asked(line).to_json()),
+                                     body.decode("ascii"))
+
+    def test_answers_are_those_of_a_real_server(self):
+        """iperf3 3.22 refuses the documents that pyperf3 refuses, with the same numbers."""
+        with contextlib.ExitStack() as stack:
+            program, port = support.start_server(support.real("3.22"))
+            stack.enter_context(program)
+            self.assertEqual(answer_of(port, b'{"time":86401}'), 5)
+            for body in COMPARED:
+                with self.subTest(body=body[:60]):
+                    self.assertEqual(own_answer(body), answer_of(port, body))
+
+
+def exactly(sock, count):
+    data = b""
+    while len(data) < count:
+        piece = sock.recv(count - len(data))
+        if not piece:
+            raise AssertionError("the connection was closed")
+        data += piece
+    return data
+
+
+def answer_of(port, body):
+    """Return what a server says to a parameter document: an error number, None if it is fine."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), 10) as sock:
+                sock.sendall(pyperf3.make_cookie())
+                exactly(sock, 1)
+                sock.sendall(struct.pack("!I", len(body)) + body)
+                state, = struct.unpack("!b", exactly(sock, 1))
+                if state == pyperf3.CREATE_STREAMS:
+                    sock.sendall(pyperf3.encode_state(pyperf3.IPERF_DONE))
+                    return None
+                if state != pyperf3.SERVER_ERROR:
+                    raise AssertionError("state %d" % state)
+                return struct.unpack("!ii", exactly(sock, 8))[0]
+        except (ConnectionError, AssertionError):
+            # iperf3 opens its listener anew after each test.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def own_answer(body):
+    """Return the number of the error that pyperf3 raises over a document, or None."""
+    try:
+        document = pyperf3.decode_json(body)
+    except ValueError:
+        return 114
+    return received(document)[1]
+
+
+class ResultDocuments(unittest.TestCase):
+    """results_to_json and results_from_json."""
+
+    def read(self, text, ids=(1,)):
+        return pyperf3.results_from_json(pyperf3.decode_json(text.encode("utf-8")), list(ids))
+
+    def refused(self, document, number, ids=(1,)):
+        with self.assertRaises(pyperf3.IperfError) as caught:
+            pyperf3.results_from_json(document, list(ids))
+        self.assertEqual(caught.exception.number, number)
+
+    def sample(self):
+        return json.loads(SERVER_RESULTS, object_pairs_hook=collections.OrderedDict)
+
+    def test_results_that_were_seen(self):
+        got = self.read(CLIENT_RESULTS)
+        self.assertEqual((got.cpu_total, got.cpu_user, got.cpu_system),
+                         (0.30782068147745939, 0.0, 0.30772086932393239))
+        self.assertEqual((got.has_retransmits, got.congestion, got.output), (1, "bbr", None))
+        self.assertEqual(got.streams, {1: pyperf3.StreamResult(
+            1, 638976, 0, 0.0, 0, 0, 0, 0, 0.0, 1.00135)})
+        got = self.read(SERVER_RESULTS)
+        self.assertEqual((got.has_retransmits, got.streams[1].retransmits), (-1, -1))
+        self.assertEqual(got.streams[1].end_time, 1.001449)
+
+    def test_unsigned_negative_numbers_of_3_12(self):
+        got = self.read(OLD_RESULTS, (1, 3))
+        self.assertEqual(got.has_retransmits, -1)
+        self.assertEqual([stream.retransmits for stream in got.streams.values()], [-1, -1])
+        self.assertEqual(got.streams[3].bytes, 26000)
+        self.assertEqual(got.streams[1].jitter, 0.0002455155091705322)
+        self.assertIsNone(got.congestion)
+
+    def test_omitted_counts_may_both_be_missing(self):
+        got = self.read(OLD_RESULTS, (1, 3))
+        self.assertEqual((got.streams[1].omitted_errors, got.streams[1].omitted_packets), (0, 0))
+
+    def test_one_omitted_count_alone_is_an_error(self):
+        for name in ("omitted_errors", "omitted_packets"):
+            with self.subTest(name=name):
+                document = self.sample()
+                del document["streams"][0][name]
+                self.refused(document, 117)
+
+    def test_times_may_be_missing(self):
+        document = self.sample()
+        del document["streams"][0]["start_time"], document["streams"][0]["end_time"]
+        got = pyperf3.results_from_json(document, [1])
+        self.assertIsNone(got.streams[1].end_time)
+        self.assertEqual(got.streams[1].start_time, 0.0)
+
+    def test_members_that_must_be_there(self):
+        for name in ("cpu_util_total", "cpu_util_user", "cpu_util_system",
+                     "sender_has_retransmits", "streams"):
+            for wrong in ("missing", None, "1", True, {}):
+                with self.subTest(name=name, wrong=wrong):
+                    document = self.sample()
+                    document[name] = wrong
+                    if wrong == "missing":
+                        del document[name]
+                    self.refused(document, 117)
+
+    def test_members_of_a_stream_that_must_be_there(self):
+        for name in ("id", "bytes", "retransmits", "jitter", "errors", "packets"):
+            for wrong in ("missing", None, "1", False, []):
+                with self.subTest(name=name, wrong=wrong):
+                    document = self.sample()
+                    document["streams"][0][name] = wrong
+                    if wrong == "missing":
+                        del document["streams"][0][name]
+                    self.refused(document, 117)
+
+    def test_what_is_no_document_at_all(self):
+        for document in ([], 5, None, "x", True):
+            self.refused(document, 117)
+        document = self.sample()
+        document["streams"] = [5]
+        self.refused(document, 117)
+
+    def test_unknown_ids(self):
+        self.refused(self.sample(), 208, (3,))
+        document = self.sample()
+        document["streams"][0]["id"] = 2
+        self.refused(document, 208, (1, 3))
+
+    def test_streams_may_be_missing(self):
+        document = self.sample()
+        self.assertEqual(list(pyperf3.results_from_json(document, [1, 3]).streams), [1])
+        document["streams"] = []
+        self.assertEqual(pyperf3.results_from_json(document, [1]).streams, {})
+
+    def test_unknown_members_and_other_cases(self):
+        document = self.sample()
+        document["new"] = {"a": [1]}
+        document["streams"][0]["new"] = None
+        document["CPU_UTIL_TOTAL"] = document.pop("cpu_util_total")
+        document["Streams"] = document.pop("streams")
+        self.assertEqual(pyperf3.results_from_json(document, [1]).streams[1].bytes, 638976)
+
+    def test_fractions_and_exponents(self):
+        document = self.sample()
+        document["streams"][0].update(bytes=9.663676416e+15, retransmits=1.9, packets=2.5)
+        got = pyperf3.results_from_json(document, [1]).streams[1]
+        self.assertEqual((got.bytes, got.retransmits, got.packets), (9663676416000000, 1, 2))
+
+    def test_figures_that_cannot_be_true(self):
+        document = self.sample()
+        document["cpu_util_total"] = 1e999
+        document["cpu_util_user"] = -1e999
+        document["cpu_util_system"] = 10 ** 29
+        document["streams"][0].update(bytes=-5, jitter=1e999, start_time=-1e999, end_time=1e20)
+        got = pyperf3.results_from_json(document, [1])
+        stream = got.streams[1]
+        self.assertEqual((stream.bytes, stream.jitter, stream.start_time), (0, 0.0, 0.0))
+        for value in (got.cpu_total, got.cpu_user, got.cpu_system, stream.end_time):
+            self.assertLess(abs(value), 1e20)
+            self.assertNotEqual(pyperf3.encode_json(value), "null")
+        document["streams"][0]["end_time"] = -1
+        self.assertIsNone(pyperf3.results_from_json(document, [1]).streams[1].end_time)
+
+    def test_output_of_the_server(self):
+        for name, value in (("server_output_text", "Accepted\n"), ("server_output_text", ""),
+                            ("server_output_json", {"start": {}})):
+            with self.subTest(name=name, value=value):
+                got = pyperf3.results_from_json(dict(self.sample(), **{name: value}), [1])
+                self.assertEqual(got.output, (name, value))
+        for name, value in (("server_output_text", 5), ("server_output_json", "x"),
+                            ("server_output_json", [])):
+            with self.subTest(name=name, value=value):
+                got = pyperf3.results_from_json(dict(self.sample(), **{name: value}), [1])
+                self.assertIsNone(got.output)
+
+    def test_results_are_written_as_they_were_seen(self):
+        for text in (CLIENT_RESULTS, SERVER_RESULTS):
+            self.assertEqual(pyperf3.encode_json(pyperf3.results_to_json(self.read(text))), text)
+
+    def test_order_of_the_members(self):
+        got = self.read(CLIENT_RESULTS)._replace(output=("server_output_text", "x"))
+        self.assertEqual(list(pyperf3.results_to_json(got)), [
+            "cpu_util_total", "cpu_util_user", "cpu_util_system", "sender_has_retransmits",
+            "congestion_used", "server_output_text", "streams"])
+        plain = pyperf3.results_to_json(got._replace(output=None, congestion=None))
+        self.assertNotIn("congestion_used", plain)
+        self.assertEqual(list(plain["streams"][0]), [
+            "id", "bytes", "retransmits", "jitter", "errors", "omitted_errors", "packets",
+            "omitted_packets", "start_time", "end_time"])
+
+    def test_ids_of_streams(self):
+        self.assertEqual(pyperf3.stream_ids(0), [])
+        self.assertEqual(pyperf3.stream_ids(1), [1])
+        self.assertEqual(pyperf3.stream_ids(2), [1, 3])
+        self.assertEqual(pyperf3.stream_ids(5), [1, 3, 4, 5, 6])
+        self.assertEqual(len(set(pyperf3.stream_ids(256))), 256)
+
+
+if __name__ == "__main__":
+    unittest.main()
