@@ -2173,10 +2173,26 @@ class TcpSender(StreamLoop):
             if kind is BlockSource and hasattr(self.sock, "sendmsg"):
                 large = BlockSource(self.sock, block, self.size)
         if parameters.rate:
-            return self._send_at_rate(small)
-        if parameters.bytes or parameters.blocks or self.file:
-            return self._send_amount(small, large)
-        return self._send_all(large, block)
+            status = self._send_at_rate(small)
+        elif parameters.bytes or parameters.blocks or self.file:
+            status = self._send_amount(small, large)
+        else:
+            status = self._send_all(large, block)
+        if status == _COMPLETE:
+            self._await_acknowledgement()
+        return status
+
+    def _await_acknowledgement(self):
+        """Wait until the other end's kernel has had everything, as long as that goes on."""
+        # differs: iperf3 takes the time of an amount when it is written, with much under way.
+        last, changed = None, time.monotonic()
+        while not self.stopped():
+            left, now = unacknowledged(self.sock), self.look_around()
+            if left != last:
+                last, changed = left, now
+            if not left or now - changed > 1.0:
+                return
+            time.sleep(0.001)
 
     def _send_all(self, source, block):
         """The hot path: no rate, no amount."""
@@ -2675,16 +2691,22 @@ class Test:
         """
         ints = self._counters.ints
         if self._amount():
-            yield from (self._let_arrive() if self.server else self._drain_senders())
+            if self.server:
+                yield from self._let_arrive()
+            elif self._all_complete():
+                yield from pause(0.005)  # for the reader to take the last from its kernel
             now = self._amount_time() or now
         for stream in self.streams:
             ints[stream.line + _COMMAND] = _STOP
         asked = time.monotonic()
-        while time.monotonic() < asked + 0.004 and any(
-                ints[stream.line + _STATUS] in (_STARTING, _RUNNING) for stream in self.streams):
+        while any(ints[stream.line + _STATUS] in (_STARTING, _RUNNING)
+                  for stream in self.streams):
             yield from pause(0.0003)
-        if not self._amount() and any(stream.sender for stream in self.streams):
-            now += time.monotonic() - asked
+            if time.monotonic() > asked + 0.004:
+                break  # blocked: nothing went on meanwhile
+        else:
+            if not self._amount() and any(stream.sender for stream in self.streams):
+                now += min(0.003, time.monotonic() - asked)
         self.finish(now)
         for stream in self.streams:
             if stream.sender:
@@ -2701,25 +2723,6 @@ class Test:
         senders = [stream for stream in self.streams if stream.sender]
         return bool(senders) and all(
             self._counters.ints[stream.line + _STATUS] == _COMPLETE for stream in senders)
-
-    def _drain_senders(self):
-        """Wait until the kernel has had everything acknowledged, as long as it goes on."""
-        # differs: iperf3 ends the test when all is written, with much of it under way.
-        senders = [stream for stream in self.streams if stream.sender]
-        if not self._all_complete():
-            return
-        last, changed = None, time.monotonic()
-        while True:
-            left = sum(unacknowledged(stream.sock) for stream in senders)
-            now = time.monotonic()
-            if left != last:
-                last, changed = left, now
-            if not left or now - changed > 1.0:
-                break
-            yield from pause(0.001)
-        for stream in senders:
-            self._counters.floats[stream.line + _FINISHED] = now
-        yield from pause(0.005)  # for the reader to take it from its kernel
 
     def _let_arrive(self):
         """Wait for what a client with -n or -k has sent and this end has not read yet."""
