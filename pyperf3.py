@@ -47,16 +47,23 @@ import sys
 if sys.version_info < (3, 6):
     sys.exit("pyperf3: Python 3.6 or newer is needed, this is %d.%d" % sys.version_info[:2])
 
-import errno
-import functools
-import gc
-import itertools
-import json
-import selectors
-import signal
-import socket
-import struct
-import time
+try:
+    import errno
+    import functools
+    import gc
+    import itertools
+    import json
+    import selectors
+    import signal
+    import socket
+    import struct
+    import time
+except ImportError as missing:
+    if __name__ != "__main__":
+        raise
+    # Debian's python3-minimal is such a Python.
+    sys.exit("pyperf3: this Python has no module %s: install the whole of it"
+             " (Debian, Ubuntu: apt-get install python3)" % missing.name)
 
 try:
     import fcntl
@@ -219,7 +226,7 @@ ERRORS = {
     135: ("unable to write PID file", True),
     136: ("Unable to set/reset IPV6_V6ONLY", True),
     137: ("unable to set SCTP_DISABLE_FRAGMENTS", True),
-    138: ("unable to set SCTP_INIT num of SCTP streams", True),
+    138: ("unable to set SCTP_INIT num of SCTP streams", False),
     140: ("unable to set socket pacing", True),
     141: ("socket buffer size not set correctly", False),
     142: ("test authorization failed", False),
@@ -306,13 +313,16 @@ def _number_prefix(text, pattern):
     return re.match(pattern, text)
 
 
-_FLOAT = r"[ \t\n\r\f\v]*([+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|nan))"
+_FLOAT = (r"[ \t\n\r\f\v]*([+-]?(?:0[xX][0-9a-fA-F]+"
+          r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|nan))")
 
 
 def atoi(text):
     """Return the integer that `text` begins with, 0 if none, as C's atoi (32 bits, wrapping)."""
-    match = _number_prefix(text, r"[ \t\n\r\f\v]*([+-]?\d+)")
-    value = int(match.group(1)) if match else 0
+    match = _number_prefix(text, r"[ \t\n\r\f\v]*([+-]?)0*([0-9]*)")
+    sign, digits = match.groups()
+    value = int(digits[:20] or 0)  # 20 digits are beyond 64 bits already
+    value = max(-2 ** 63, min(2 ** 63 - 1, -value if sign == "-" else value))
     return (value + 2 ** 31) % 2 ** 32 - 2 ** 31
 
 
@@ -324,19 +334,20 @@ def atof(text):
 
 def strtol(text):
     """Return (value, rest) as C's strtol with base 0; value is None if there are no digits."""
-    match = _number_prefix(text, r"[ \t\n\r\f\v]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)")
+    match = _number_prefix(text, r"[ \t\n\r\f\v]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
     if not match:
         return None, text
     sign, digits = match.groups()
     base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[0] == "0" else 10
-    value = int(digits, base)
+    value = int(digits, base) if len(digits) < 4000 else 2 ** 63 - 1
     return -value if sign == "-" else value, text[match.end():]
 
 
 def _to_float(digits):
-    if "x" in digits.lower():
-        return float(int(digits, 16))
-    return float(digits)
+    try:
+        return float(int(digits, 16)) if "x" in digits.lower() else float(digits)
+    except OverflowError:
+        return float("inf")
 
 
 def parse_units(text, step):
@@ -684,7 +695,8 @@ def _find_long(name, word):
         for full in option.long_names:
             if full == name:
                 return option
-            if full.startswith(name):
+            # iperf3: of two names of one option getopt lists the first.
+            if full.startswith(name) and option not in [pair[1] for pair in candidates[:1]]:
                 candidates.append((full, option))
     candidates = [pair for pair in candidates if pair[0] not in _OWN_NAMES] or candidates
     if not candidates:
@@ -709,7 +721,7 @@ class Settings:
             setattr(self, option.dest, option.default)
         self.explicit = set()  # the names that were given
         self.timed = False  # an end condition -t was given
-        by_name = {option.dest: option for option in OPTIONS}
+        by_name = {option.dest: option for option in reversed(OPTIONS)}  # tos, not dscp
         for name, value in values.items():
             if name not in by_name:
                 raise TypeError("Settings has no %r" % name)
@@ -718,6 +730,10 @@ class Settings:
                 if value:
                     self.apply(option, None)
             elif value is not None:
+                if isinstance(value, float) and name != "interval":
+                    if value != int(value):
+                        raise TypeError("%s must be a whole number" % name)
+                    value = int(value)
                 self.apply(option, value if isinstance(value, str) else repr(value))
         if values:
             self.check()
@@ -844,7 +860,7 @@ def encode_error(error):
 
 def encode_number(value):
     """Return a number in cJSON's notation: integers without a point, else 15 or 17 digits."""
-    if isinstance(value, int):
+    if isinstance(value, int) and abs(value) < 2 ** 63:
         return str(value)
     if value != value or value in (float("inf"), float("-inf")):
         return "null"
@@ -914,7 +930,7 @@ def decode_json(data):
     """
     text = data.decode("utf-8", "replace").lstrip(" \t\r\n")
     decoder = json.JSONDecoder(object_pairs_hook=_first_wins, parse_int=_read_int,
-                               parse_constant=lambda name: None)
+                               parse_constant=lambda name: None, strict=False)
     try:
         return decoder.raw_decode(text)[0]
     except RecursionError:
@@ -929,8 +945,6 @@ def encode_frame(value):
 
 def member(document, name, default=None):
     """Return a member of a JSON object by its name, whatever the case, as cJSON does."""
-    if name in document:
-        return document[name]
     lower = name.lower()
     for other, value in document.items():
         if other.lower() == lower:
@@ -945,15 +959,16 @@ def _is_number(value):
 def to_integer(value):
     """Return a JSON number as cJSON's integer: cut, saturated at 64 bits, NaN is 0.
 
-    3.12 and 3.13 print negative integers as unsigned; these come out negative.
+    3.12 and 3.13 print negative integers as unsigned; these come out negative. (Others print
+    integers of 64 bits and more as fractions.)
     """
     if value != value:
         return 0
     if value in (float("inf"), float("-inf")):
         value = 2.0 ** 63 if value > 0 else -2.0 ** 63
-    value = int(value)
-    if 2 ** 63 <= value < 2 ** 64:
+    if isinstance(value, int) and 2 ** 63 <= value < 2 ** 64:
         return value - 2 ** 64
+    value = int(value)
     return max(-2 ** 63, min(2 ** 63 - 1, value))
 
 
@@ -1046,7 +1061,7 @@ class Parameters:
         one decides, as in iperf3).
         """
         self = cls()
-        failure = None
+        failure = bad_length = None
         if not isinstance(document, dict):
             document = {}  # iperf3: a document that is no object means all defaults
         for protocol in ("tcp", "udp", "sctp"):
@@ -1067,13 +1082,16 @@ class Parameters:
                 elif row.kind == "onoff":
                     value = value != 0
                 elif value < row.low or (row.high is not None and value > row.high):
-                    failure = IperfError(row.error)
+                    if row.key == "len":  # iperf3: looked at last
+                        bad_length = IperfError(row.error)
+                    else:
+                        failure = IperfError(row.error)
                     continue
                 setattr(self, row.attribute, value)
         if self.reverse and self.bidirectional:
             failure = IperfError(25)
-        if failure:
-            raise failure
+        if bad_length or failure:
+            raise bad_length or failure
         return self
 
 
@@ -1138,7 +1156,10 @@ def results_from_json(document, ids):
         values = {}
         for name in ("id", "bytes", "retransmits", "errors", "packets"):
             values[name] = to_integer(number(row, name))
-        for name in ("omitted_errors", "omitted_packets"):
+        omitted = ("omitted_errors", "omitted_packets")
+        if len([name for name in omitted if member(row, name) is None]) == 1:
+            raise IperfError(117, "one of the omitted counts is missing")
+        for name in omitted:
             values[name] = to_integer(number(row, name, 0))
         for name, default in (("jitter", None), ("start_time", 0.0), ("end_time", -1.0)):
             value = number(row, name, default)
@@ -1179,6 +1200,7 @@ _TCP_INFO = getattr(socket, "TCP_INFO", 11) if _LINUX else None
 _IPV6_TCLASS = getattr(socket, "IPV6_TCLASS", 67 if _LINUX else None)
 _MSG_TRUNC = getattr(socket, "MSG_TRUNC", 0) if _LINUX else 0
 _MSG_WAITALL = getattr(socket, "MSG_WAITALL", 0)
+CAN_SEND_FILES = hasattr(os, "sendfile")
 _SIOCOUTQ = 0x5411  # Linux: bytes that were sent and not acknowledged
 
 TcpInfo = collections.namedtuple(
@@ -1599,14 +1621,17 @@ def stream_summary(statistics, remote, sender_time, receiver_time, local_time):
     return {"sender": sender, "receiver": receiver}
 
 
-def summary_sums(streams, sender_time, receiver_time):
-    """Return the sum_sent and sum_received objects of the streams of one direction."""
+def summary_sums(streams, sender_time, receiver_time, sender=True):
+    """Return the sum_sent and sum_received objects of the streams of one direction.
+
+    sender: whether this end sends in it; asked only where there are no streams.
+    """
     senders = [each["sender"] for each in streams]
     sent = rate_figures(0, sender_time, sum(each["bytes"] for each in senders))
-    if all("retransmits" in each for each in senders):
+    flag = senders[0]["sender"] if senders else sender
+    if all("retransmits" in each for each in senders) and (senders or flag):
         sent["retransmits"] = sum(each["retransmits"] for each in senders)
     received = rate_figures(0, receiver_time, sum(each["receiver"]["bytes"] for each in streams))
-    flag = senders[0]["sender"] if senders else True
     sent["sender"] = received["sender"] = flag
     return sent, received
 
@@ -1646,6 +1671,7 @@ class Task:
     def __init__(self, generator):
         self.generator = generator
         self.wait = None
+        self.begun = False
         self.done = False
         self.error = None
 
@@ -1723,10 +1749,14 @@ class Loop:
 
     def _resume(self, task, value, error):
         try:
+            if not task.begun:
+                # Begin it also if it is to fail: else the error would miss its try.
+                task.begun, value = True, None
+                wait = task.generator.send(None)
+            elif error is None:
+                wait = task.generator.send(value)
             if error is not None:
                 wait = task.generator.throw(error)
-            else:
-                wait = task.generator.send(value)
         except StopIteration:
             task.done = True
             return
@@ -2167,7 +2197,8 @@ class TcpSender(StreamLoop):
             small = large = FileSource(self.sock, self.file, parameters.length)
         else:
             block = make_block(parameters)
-            kind = ZeroCopySource if parameters.zerocopy else BlockSource
+            zerocopy = parameters.zerocopy and CAN_SEND_FILES
+            kind = ZeroCopySource if zerocopy else BlockSource
             small = kind(self.sock, block, len(block))
             large = small
             if kind is BlockSource and hasattr(self.sock, "sendmsg"):
@@ -2659,7 +2690,7 @@ class Test:
         return False
 
     def check_health(self, now):
-        """Raise IperfError if data stopped coming, or every stream broke.
+        """Raise IperfError if data stopped coming, a worker died, or every stream broke.
 
         A broken stream alone is no error: the control connection may know better why.
         """
@@ -2671,6 +2702,9 @@ class Test:
                 self._progress = (now, count)
             elif now - self._progress[0] > DATA_TIMEOUT:
                 raise IperfError(144)
+        for stream in self.streams:
+            if stream.worker.ended() and ints[stream.line + _STATUS] in (_STARTING, _RUNNING):
+                raise IperfError(205 if stream.sender else 206, "the stream's worker has died")
         failed = [stream for stream in self.streams if ints[stream.line + _STATUS] == _FAILED]
         if len(failed) < len(self.streams):
             self._broken_since = None
@@ -2798,9 +2832,9 @@ class Test:
             objects.append(row)
         end["streams"] = objects
         for suffix, group in self._directions(objects):
-            sender = group[0]["sender"]["sender"] if group else not self.server
+            sender = self.sends(self.parameters.parallel if suffix else 0)
             times = (local, other) if sender else (other, local)
-            sent, received = summary_sums(group, *times)
+            sent, received = summary_sums(group, times[0], times[1], sender)
             end["sum_sent" + suffix] = sent
             end["sum_received" + suffix] = received
         cpu = self._cpu or CpuMeter(0.0, 0.0, 0.0)
@@ -2942,6 +2976,10 @@ class Client(Driver):
 
     def __init__(self, settings):
         Driver.__init__(self, settings)
+        if settings.zerocopy and not CAN_SEND_FILES:
+            raise IperfError(11)
+        if settings.skip_rx_copy and not _MSG_TRUNC:
+            raise IperfError(39)
         self.document = {"start": {}, "intervals": [], "end": {}}
         self._control = None
         self._parameters = Parameters.from_settings(settings)
@@ -3296,9 +3334,9 @@ class Server(Driver):
             try:
                 self._listen()
             except IperfError as error:
+                self._emit("version", first_facts(), server=True)
+                self.report(error)
                 self.error = error
-                self._emit("version", first_facts())
-                self._emit_error(error)
             else:
                 self._acceptor = self._loop.spawn(self._accept())
             while self._events or not self._is_over():
@@ -3766,6 +3804,8 @@ class Quit(IperfError):
 _SEPARATOR = " ".join("-" * 25)
 _RULE = "-" * 59
 
+_UNTITLED = "Control connection MSS "
+
 _PLAIN, _RETR, _RETR_CWND = "", "         Retr", "         Retr  Cwnd"
 
 
@@ -3796,7 +3836,9 @@ class TextRenderer:
         method = getattr(self, "_on_" + event["event"], None)
         lines = method(event) if method else []
         if self._title is not None:
-            lines = ["%s:  %s" % (self._title, line) for line in lines]
+            # iperf3: the line about the control connection goes past the title.
+            lines = [line if line.startswith(_UNTITLED) else "%s:  %s" % (self._title, line)
+                     for line in lines]
         return lines
 
     # Moments
@@ -3814,7 +3856,7 @@ class TextRenderer:
         data, lines = event["data"], []
         place = data["connecting_to"]
         if self._verbose:
-            lines.append("Control connection MSS %d" % event["control_mss"])
+            lines.append(_UNTITLED + "%d" % event["control_mss"])
             lines.append("Time: %s" % data["timestamp"]["time"])
         lines.append("Connecting to host %s, port %d" % (place["host"], place["port"]))
         if event.get("reverse"):
@@ -3870,7 +3912,7 @@ class TextRenderer:
         return []
 
     def _on_server_output_json(self, event):
-        self._server_output = "\nServer JSON output:\n%s\n" % encode_json(event["data"], 0)
+        self._server_output = "\nServer JSON output:\n%s" % encode_json(event["data"], 0)
         return []
 
     def _on_done(self, event):
@@ -3941,7 +3983,8 @@ class TextRenderer:
         lines = [_SEPARATOR]
         if self._verbose:
             lines.append("Test Complete. Summary Results:")
-        counted = any("retransmits" in row["sender"] for row in data["streams"])
+        counted = any("retransmits" in data[name] for name in data
+                      if name.startswith("sum_sent"))
         lines.append(self._header(_RETR if counted else _PLAIN))
         half = self._parallel() if self._bidir() else len(data["streams"])
         for rows, suffix in ((data["streams"][:half], ""),
@@ -4282,7 +4325,7 @@ def feature_text():
     """Return the third line of --version: what works on this host."""
     features = [
         ("TCP congestion algorithm setting", _TCP_CONGESTION is not None),
-        ("sendfile / zerocopy", hasattr(os, "sendfile")),
+        ("sendfile / zerocopy", CAN_SEND_FILES),
         ("bind to device", _SO_BINDTODEVICE is not None),
         ("processes" if can_fork() else "threads", True),
     ]

@@ -1,0 +1,1442 @@
+"""Our client against our server, over the loopback interface: every TCP mode of the command line.
+
+Runs that several tests look at are made once (both()). No test depends on the host's speed.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import tempfile
+import time
+import unittest
+
+import captures
+import figures
+import support
+
+BUSY = "the server is busy running a test. try again later"
+MEBIBYTE = 1024 * 1024
+
+
+@functools.lru_cache(maxsize=None)
+def both(client, server="", host="127.0.0.1"):
+    """Run a one-off server and a client with these arguments, once; returns both (Finished)."""
+    return support.run_pair(support.OURS, support.OURS, client.split(), server.split(), host)
+
+
+def loopback(*arguments):
+    """Run --loopback with these arguments; returns what it left (Finished)."""
+    return support.run(support.OURS + ("--loopback",) + arguments)
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as sock:
+            sock.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
+def free_ports(count):
+    """Return the first of `count` ports in a row that nothing uses."""
+    for _ in range(200):
+        first = 10000 + int.from_bytes(os.urandom(2), "big") % 20000
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    sock = stack.enter_context(socket.socket())
+                    sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError("no %d free ports in a row" % count)
+
+
+# Every mode ###################################################################
+
+# name: arguments of the client, of the server, the host, a capture with the same members
+MODES = {
+    "forward": ("-t 1", "", "127.0.0.1", "json-tcp"),
+    "reverse": ("-t 1 -R", "", "127.0.0.1", "json-tcp-reverse"),
+    "bidir": ("-t 1 --bidir", "", "127.0.0.1", "json-tcp-bidir"),
+    "parallel_2": ("-t 1 -P 2", "", "127.0.0.1", "json-tcp-parallel2"),
+    "parallel_4_reverse": ("-t 1 -P 4 -R", "", "127.0.0.1", None),
+    "bidir_parallel_2": ("-t 1 --bidir -P 2", "", "127.0.0.1", "json-tcp-bidir-parallel2"),
+    "threads_forward": ("-t 1 --threads", "--threads", "127.0.0.1", "json-tcp"),
+    "threads_reverse": ("-t 1 -R --threads", "--threads", "127.0.0.1", "json-tcp-reverse"),
+    "threads_bidir": ("-t 1 --bidir --threads", "--threads", "127.0.0.1", "json-tcp-bidir"),
+    "threads_parallel_4": ("-t 1 -P 4 --threads", "--threads", "127.0.0.1", None),
+    "threads_bytes": ("-n 64M --threads", "--threads", "127.0.0.1", "json-tcp-bytes"),
+    "bytes": ("-n 64M", "", "127.0.0.1", "json-tcp-bytes"),
+    "bytes_reverse": ("-n 64M -R", "", "127.0.0.1", None),
+    "bytes_bidir": ("-n 64M --bidir", "", "127.0.0.1", None),
+    "blocks": ("-k 100", "", "127.0.0.1", "json-tcp-blocks"),
+    "blocks_reverse": ("-k 100 -R", "", "127.0.0.1", None),
+    "omit": ("-O 1 -t 1", "", "127.0.0.1", "json-tcp-omit1"),
+    "omit_reverse": ("-O 1 -t 1 -R", "", "127.0.0.1", None),
+    "omit_and_interval": ("-O 1 -t 1 -i 0.7", "-i 0.7", "127.0.0.1", None),
+    "interval_0": ("-t 1 -i 0", "-i 0", "127.0.0.1", "json-interval-0"),
+    "interval_0.1": ("-t 1 -i 0.1", "-i 0.1", "127.0.0.1", "json-interval-0.5"),
+    "interval_0.3": ("-t 1 -i 0.3 -R", "-i 0.3", "127.0.0.1", None),
+    "interval_0.7": ("-t 1 -i 0.7 --bidir", "-i 0.7", "127.0.0.1", None),
+    "rate": ("-t 1 -b 20M", "", "127.0.0.1", "json-tcp-rate"),
+    "rate_reverse": ("-t 1 -b 20M -R", "", "127.0.0.1", None),
+    "rate_bidir": ("-t 1 -b 20M --bidir -P 2", "", "127.0.0.1", None),
+    "rate_and_burst": ("-t 1 -b 20M/20 -l 1K", "", "127.0.0.1", "json-tcp-rate"),
+    "length_small": ("-n 1M -l 100", "", "127.0.0.1", "json-tcp-bytes"),
+    "length_odd": ("-n 10M -l 7777", "", "127.0.0.1", "json-tcp-bytes"),
+    "length_large": ("-n 64M -l 1M", "", "127.0.0.1", "json-tcp-bytes"),
+    "window": ("-n 20M -w 64K", "", "127.0.0.1", "json-tcp-bytes"),
+    "mss": ("-n 20M -M 1000 -w 128K", "", "127.0.0.1", "json-mss-window"),
+    "no_delay": ("-n 10M -N", "", "127.0.0.1", "json-tcp-bytes"),
+    "congestion": ("-n 20M -C reno", "", "127.0.0.1", "json-congestion-reno"),
+    "congestion_reverse": ("-n 20M -C reno -R", "", "127.0.0.1", None),
+    "tos": ("-n 20M -S 0x10", "", "127.0.0.1", "json-tcp-bytes"),
+    "dscp": ("-n 20M --dscp ef", "", "127.0.0.1", "json-tcp-bytes"),
+    "ipv4": ("-n 20M -4", "-4", "localhost", "json-tcp-bytes"),
+    "ipv6": ("-n 20M -6", "", "::1", "json-ipv6"),
+    "bind": ("-n 20M -B 127.0.0.2", "", "127.0.0.1", "json-tcp-bytes"),
+    "zerocopy": ("-n 64M -Z", "", "127.0.0.1", "json-zerocopy"),
+    "zerocopy_reverse": ("-t 1 -Z -R", "", "127.0.0.1", "json-tcp-reverse"),
+    "zerocopy_bidir": ("-t 1 -Z --bidir", "", "127.0.0.1", "json-tcp-bidir"),
+    "skip_rx_copy": ("-n 64M --skip-rx-copy", "", "127.0.0.1", "json-tcp-bytes"),
+    "skip_rx_copy_reverse": ("-t 1 --skip-rx-copy -R", "", "127.0.0.1", "json-tcp-reverse"),
+    "repeating_payload": ("-n 20M --repeating-payload", "", "127.0.0.1", "json-tcp-bytes"),
+    "title_and_extra_data": ("-n 1M -T TITLE --extra-data extra", "", "127.0.0.1",
+                             "json-title-extra-data"),
+    "server_output": ("-t 1 --get-server-output", "", "127.0.0.1", "json-get-server-output"),
+}
+
+
+class Modes(figures.Case):
+    """In every mode both ends give strict JSON whose figures agree, and iperf3's members."""
+
+
+def _both_in_json(mode):
+    client, server, host, _ = MODES[mode]
+    if host == "::1" and not has_ipv6():
+        raise unittest.SkipTest("no IPv6 here")
+    return both(client + " -J", server + " -J", host)
+
+
+def _figures_test(mode):
+    def test(self):
+        left = _both_in_json(mode)
+        for program in left:
+            self.assertClean(program)
+        client, server = [program.json() for program in left]
+        self.check_pair(client, server)
+        self.assertGreater(client["end"]["sum_sent"]["bytes"], 0)
+        self.assertGreater(client["end"]["sum_received"]["bytes"], 0)
+        self.assertTrue(client["intervals"])
+    return test
+
+
+def _members_test(mode):
+    def test(self):
+        left = _both_in_json(mode)
+        case = captures.Case(MODES[mode][3])
+        for program, side in zip(left, ("client", "server")):
+            expected, = captures.documents(case.out(side))
+            self.assertEqual(figures.shape(program.json()), figures.shape(expected), side)
+    return test
+
+
+for _mode in MODES:
+    setattr(Modes, "test_figures_agree_" + _mode.replace(".", "_"), _figures_test(_mode))
+    if MODES[_mode][3]:
+        setattr(Modes, "test_members_are_those_of_iperf3_" + _mode.replace(".", "_"),
+                _members_test(_mode))
+
+
+class Start(figures.Case):
+    """What the start objects say of the options."""
+
+    def start(self, mode):
+        client, server = [program.json()["start"] for program in _both_in_json(mode)]
+        return client, server
+
+    def check_setup(self, mode, **expected):
+        for start in self.start(mode):
+            for name, value in expected.items():
+                self.assertEqual(start["test_start"][name], value)
+
+    def test_defaults(self):
+        self.check_setup("forward", protocol="TCP", num_streams=1, blksize=131072, omit=0,
+                         duration=1, bytes=0, blocks=0, reverse=0, tos=0, target_bitrate=0,
+                         bidir=0, fqrate=0, interval=1, gso=0, gro=0)
+
+    def test_modes(self):
+        self.check_setup("reverse", reverse=1, bidir=0)
+        self.check_setup("bidir", reverse=0, bidir=1)
+        self.check_setup("bidir_parallel_2", bidir=1, num_streams=2)
+
+    def test_end_conditions(self):
+        self.check_setup("bytes", duration=0, bytes=64 * MEBIBYTE, blocks=0)
+        self.check_setup("blocks", duration=0, bytes=0, blocks=100)
+        self.check_setup("omit", duration=1, omit=1)
+
+    def test_interval_is_each_ends_own(self):
+        client, server = both("-n 1M -i 0.5 -J", "-J")
+        self.assertEqual(client.json()["start"]["test_start"]["interval"], 0.5)
+        self.assertEqual(server.json()["start"]["test_start"]["interval"], 1)
+
+    def test_length(self):
+        self.check_setup("length_small", blksize=100)
+        self.check_setup("length_large", blksize=MEBIBYTE)
+
+    def test_tos_and_dscp(self):
+        self.check_setup("tos", tos=16)
+        self.check_setup("dscp", tos=184)
+
+    def test_rate_is_in_both_ends_start(self):
+        self.check_setup("rate", target_bitrate=20000000)
+        for start in self.start("rate"):
+            self.assertEqual(start["target_bitrate"], 20000000)
+
+    def test_window_sets_the_buffers(self):
+        for start in self.start("window"):
+            self.assertEqual(start["sock_bufsize"], 65536)
+            self.assertGreaterEqual(start["sndbuf_actual"], 65536)
+            self.assertGreaterEqual(start["rcvbuf_actual"], 65536)
+
+    def test_mss_replaces_the_default(self):
+        for start in self.start("mss"):
+            self.assertEqual(start["tcp_mss"], 1000)
+            self.assertNotIn("tcp_mss_default", start)
+        for start in self.start("forward"):
+            self.assertNotIn("tcp_mss", start)
+
+    @unittest.skipUnless(os.path.exists("/proc/net/tcp"), "needs Linux")
+    def test_mss_holds_for_the_data(self):
+        client, _ = _both_in_json("mss")
+        # With time stamps 12 bytes of each segment are theirs.
+        windows = [interval["streams"][0]["snd_cwnd"] for interval in client.json()["intervals"]]
+        self.assertTrue(all(window % 988 == 0 for window in windows)
+                        or all(window % 1000 == 0 for window in windows), windows)
+
+    def test_bind_sets_the_local_address_of_every_connection(self):
+        client, server = self.start("bind")
+        self.assertEqual(client["connected"][0]["local_host"], "127.0.0.2")
+        self.assertEqual(server["connected"][0]["remote_host"], "127.0.0.2")
+        self.assertEqual(server["accepted_connection"]["host"], "127.0.0.2")
+
+    def test_ipv6_addresses(self):
+        client, server = self.start("ipv6")
+        for start in (client, server):
+            self.assertEqual(start["connected"][0]["local_host"], "::1")
+            self.assertEqual(start["connected"][0]["remote_host"], "::1")
+        self.assertEqual(client["connecting_to"]["host"], "::1")
+
+    def test_ipv4_peers_of_a_dual_stack_server_show_as_ipv4(self):
+        _, server = self.start("forward")
+        self.assertEqual(server["accepted_connection"]["host"], "127.0.0.1")
+        self.assertEqual(server["connected"][0]["local_host"], "127.0.0.1")
+
+    def test_connecting_to_is_as_given(self):
+        client, _ = self.start("ipv4")
+        self.assertEqual(client["connecting_to"]["host"], "localhost")
+
+    def test_time_stamps_are_of_one_moment(self):
+        for start in self.start("forward"):
+            stamp = start["timestamp"]
+            self.assertEqual(stamp["timemillisecs"] // 1000, stamp["timesecs"])
+            self.assertEqual(stamp["time"], time.strftime(
+                "%a, %d %b %Y %H:%M:%S GMT", time.gmtime(stamp["timesecs"])))
+
+    def test_title_and_extra_data_reach_both_documents(self):
+        for program in _both_in_json("title_and_extra_data"):
+            document = program.json()
+            self.assertEqual((document["title"], document["extra_data"]), ("TITLE", "extra"))
+
+    def test_congestion_is_used_by_both_ends(self):
+        for mode in ("congestion", "congestion_reverse"):
+            client, server = [program.json()["end"] for program in _both_in_json(mode)]
+            self.assertEqual(client["sender_tcp_congestion"], "reno")
+            self.assertEqual(client["receiver_tcp_congestion"], "reno")
+            name = ("receiver" if mode == "congestion" else "sender") + "_tcp_congestion"
+            self.assertEqual(server[name], "reno")
+
+    def test_version_text(self):
+        for start in self.start("forward"):
+            self.assertRegex(start["version"], r"\Aiperf 3\.22 \(pyperf3 ")
+
+    def test_many_streams(self):
+        left = both("-P 128 -t 1 -J", "-J")
+        for program in left:
+            self.assertClean(program)
+        client, server = [program.json() for program in left]
+        self.check_pair(client, server)
+        self.assertEqual(len(client["end"]["streams"]), 128)
+
+
+class Ports(figures.Case):
+    """-p, -B, --cport."""
+
+    def local_ports(self, count, *arguments):
+        first = free_ports(count)
+        client, _ = self.documents(("-n", "1M", "--cport", first) + arguments)
+        ports = [each["local_port"] for each in client["start"]["connected"]]
+        return ports, list(range(first, first + count))
+
+    def test_cport_is_the_first_streams(self):
+        ports, expected = self.local_ports(1)
+        self.assertEqual(ports, expected)
+
+    def test_cport_counts_up(self):
+        ports, expected = self.local_ports(3, "-P", 3, "-B", "127.0.0.1")
+        self.assertEqual(ports, expected)
+
+    def test_cport_goes_on_in_the_other_direction(self):
+        ports, expected = self.local_ports(4, "-P", 2, "--bidir")
+        self.assertEqual(ports, expected)
+
+    def test_cport_in_use_is_an_error(self):
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            sock.listen(1)
+            client, server = support.run_pair(
+                support.OURS, support.OURS, ("-n", "1M", "--cport", sock.getsockname()[1]))
+        self.assertEqual(client.code, 1)
+        self.assertEqual(client.err, "iperf3: error - unable to connect stream: "
+                                     "Address already in use\n")
+        self.assertEqual(server.code, 0)
+
+    def test_bound_server_is_only_there(self):
+        program, port = support.start_server(support.OURS, "-1", "-B", "127.0.0.2")
+        with program:
+            refused = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+            self.assertEqual(refused.code, 1)
+            self.assertIn("Connection refused", refused.err)
+            left = support.run(support.OURS + ("-c", "127.0.0.2", "-p", port, "-n", "1M", "-J"))
+            self.assertClean(left)
+            self.assertClean(program.finish())
+        self.assertEqual(left.json()["start"]["connected"][0]["remote_host"], "127.0.0.2")
+
+    def test_ipv4_server_refuses_ipv6(self):
+        if not has_ipv6():
+            self.skipTest("no IPv6 here")
+        program, port = support.start_server(support.OURS, "-1", "-4")
+        with program:
+            refused = support.run(support.OURS + ("-c", "::1", "-p", port, "-n", "1M"))
+            self.assertEqual(refused.code, 1)
+            self.assertIn("Connection refused", refused.err)
+
+    def test_ipv6_server_refuses_ipv4(self):
+        if not has_ipv6():
+            self.skipTest("no IPv6 here")
+        program, port = support.start_server(support.OURS, "-1", "-6")
+        with program:
+            refused = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+            self.assertEqual(refused.code, 1)
+            self.assertIn("Connection refused", refused.err)
+
+    def test_ipv6_client_of_an_ipv4_address_is_an_error(self):
+        left = support.run(support.OURS + ("-c", "127.0.0.1", "-6", "-n", "1M"))
+        self.assertEqual(left.code, 1)
+        self.assertTrue(left.err.startswith("iperf3: error - unable to connect to server"), left)
+        self.assertEqual(len(left.err.splitlines()), 1)
+
+    def test_port_is_in_the_text(self):
+        client, server = both("-n 1M")
+        port = re.search(r"Connecting to host 127\.0\.0\.1, port (\d+)\n", client.out).group(1)
+        self.assertIn("Server listening on %s (test #1)\n" % port, server.out)
+
+
+# Ends, intervals, rates #######################################################
+
+
+class Amounts(figures.Case):
+    """-n and -k end by the count, and both ends count the same."""
+
+    def amounts(self, *arguments):
+        """Return the bytes sent and received by both ends' view."""
+        client, server = self.documents(arguments)
+        name = "sum_sent" if "-R" in arguments else "sum_received"
+        return (client["end"]["sum_sent"]["bytes"], client["end"]["sum_received"]["bytes"],
+                server["end"][name]["bytes"])
+
+    def check_exact(self, count, *arguments):
+        self.assertEqual(self.amounts(*arguments), (count,) * 3)
+
+    def test_bytes_exactly(self):
+        self.check_exact(MEBIBYTE, "-n", "1M")
+
+    def test_bytes_exactly_in_reverse(self):
+        self.check_exact(MEBIBYTE, "-n", "1M", "-R")
+
+    def test_blocks_exactly(self):
+        self.check_exact(10000, "-k", "10", "-l", "1000")
+
+    def test_blocks_exactly_in_reverse(self):
+        self.check_exact(10000, "-k", "10", "-l", "1000", "-R")
+
+    def test_one_byte_is_one_block(self):
+        self.check_exact(131072, "-n", "1")
+
+    def test_one_byte_in_blocks_of_one_byte(self):
+        self.check_exact(1, "-n", "1", "-l", "1")
+
+    def test_bytes_that_are_no_multiple_of_the_block(self):
+        self.check_exact(3000, "-n", "2001", "-l", "1000")
+
+    def test_bytes_over_parallel_streams_count_together(self):
+        for arguments in (("-n", "1M", "-P", "3"), ("-n", "1M", "-P", "3", "-R")):
+            sent, received, other = self.amounts(*arguments)
+            self.assertEqual(sent, received)
+            self.assertEqual(sent, other)
+            self.assertGreaterEqual(sent, MEBIBYTE)
+            self.assertLessEqual(sent, MEBIBYTE + 2 * 131072)
+
+    def test_bytes_without_intervals_end(self):
+        self.check_exact(MEBIBYTE, "-n", "1M", "-i", "0")
+        self.check_exact(MEBIBYTE, "-n", "1M", "-i", "0", "-R")
+
+    def test_bytes_with_a_rate(self):
+        self.check_exact(MEBIBYTE, "-n", "1M", "-b", "40M", "-l", "16K")
+        self.check_exact(MEBIBYTE, "-n", "1M", "-b", "40M", "-l", "16K", "-R")
+
+    def test_bytes_with_zerocopy(self):
+        self.check_exact(MEBIBYTE, "-n", "1M", "-Z")
+        self.check_exact(MEBIBYTE, "-n", "1M", "-Z", "-R")
+
+    def test_bytes_with_threads(self):
+        for arguments in (("-n", "1M"), ("-n", "1M", "-R")):
+            client, server = self.documents(arguments + ("--threads",), ("--threads",))
+            for name in ("sum_sent", "sum_received"):
+                self.assertEqual(client["end"][name]["bytes"], MEBIBYTE)
+
+    def test_bidir_ends_with_the_first_direction(self):
+        client, _ = self.documents(("-n", "1M", "--bidir"))
+        end = client["end"]
+        self.assertGreaterEqual(max(end["sum_sent"]["bytes"],
+                                    end["sum_received_bidir_reverse"]["bytes"]), MEBIBYTE)
+
+    def test_bytes_after_an_omitted_part(self):
+        client, _ = self.documents(("-n", "1M", "-O", "1", "-b", "40M", "-l", "16K"))
+        self.assertGreaterEqual(client["end"]["sum_sent"]["bytes"], MEBIBYTE)
+        self.assertTrue(client["intervals"][0]["sum"]["omitted"])
+        self.assertFalse(client["intervals"][-1]["sum"]["omitted"])
+
+    def test_zero_counts_as_not_given(self):
+        for option in ("-n", "-k"):
+            client, _ = self.documents(("-t", "1", option, "0", "-b", "1M"))
+            self.assertEqual(client["start"]["test_start"]["duration"], 1)
+
+    def test_loopback(self):
+        left = loopback("-n", "1M", "-J")
+        self.assertClean(left)
+        self.check_document(left.json())
+        self.assertEqual(left.json()["end"]["sum_received"]["bytes"], MEBIBYTE)
+
+
+class Intervals(figures.Case):
+    """-i and -O."""
+
+    def intervals(self, mode):
+        """Return the sums of both ends' intervals."""
+        return [[each["sum"] for each in program.json()["intervals"]]
+                for program in _both_in_json(mode)]
+
+    def test_interval_0_is_one_report(self):
+        for sums in self.intervals("interval_0"):
+            self.assertEqual(len(sums), 1)
+
+    def test_no_more_reports_than_fit(self):
+        for mode, most in (("forward", 1), ("interval_0.1", 10), ("interval_0.3", 4),
+                           ("interval_0.7", 2)):
+            client, server = self.intervals(mode)
+            self.assertLessEqual(len(client), most, mode)
+            self.assertGreater(len(server), 0)
+
+    def test_last_report_ends_with_the_test(self):
+        for mode in ("forward", "interval_0.1", "interval_0.7", "parallel_2"):
+            client = _both_in_json(mode)[0].json()
+            self.assertEqual(client["intervals"][-1]["sum"]["end"],
+                             client["end"]["sum_sent"]["end"])
+
+    def test_omitted_reports_come_first_and_time_begins_again(self):
+        for mode in ("omit", "omit_reverse", "omit_and_interval"):
+            for sums in self.intervals(mode):
+                flags = [each["omitted"] for each in sums]
+                self.assertTrue(flags[0])
+                self.assertFalse(flags[-1])
+                self.assertEqual(flags, sorted(flags, reverse=True))
+                self.assertEqual(sums[flags.index(False)]["start"], 0)
+
+    def test_end_of_the_omitted_part_is_reported(self):
+        for sums in self.intervals("omit_and_interval"):
+            omitted = [each for each in sums if each["omitted"]]
+            # The part lasts a second, whatever the interval is.
+            self.assertGreaterEqual(omitted[-1]["end"], 1.0)
+
+    def test_totals_leave_the_omitted_part_out(self):
+        client = _both_in_json("omit")[0].json()
+        everything = sum(each["sum"]["bytes"] for each in client["intervals"])
+        self.assertLess(client["end"]["sum_sent"]["bytes"], everything)
+        self.assertLess(client["end"]["sum_received"]["bytes"], everything)
+
+    def test_omitted_rows_say_so(self):
+        client, server = both("-O 1 -t 1")
+        for text in (client.out, server.out):
+            rows = [line for line in text.split("\n") if re.match(r"\[ *\d\] +\d", line)]
+            self.assertTrue(rows[0].endswith(" (omitted)"), rows)
+            self.assertEqual(text.count("[ ID] Interval"), 2)
+            measured = [row for row in rows if not row.endswith(" (omitted)")]
+            self.assertRegex(measured[0], r"\A\[ *\d\]   0\.00-")
+
+
+class Rates(figures.Case):
+    """-b: the target is kept, and never passed."""
+
+    def check_rate_is_kept(self, rate, slack, *arguments):
+        """slack: bytes that may be ahead of the rate, as a block or a burst is."""
+        for attempt in range(3):
+            client, _ = self.documents(("-t", "2", "-b", rate) + arguments)
+            end = client["end"]["sum_sent"]
+            expected = rate / 8.0 * end["seconds"]
+            self.assertLessEqual(end["bytes"], expected * 1.05 + slack)
+            if end["bytes"] >= expected * 0.95:
+                return
+        self.fail("the rate is not reached: %r" % end)  # not even on the third try
+
+    def test_rate_is_kept(self):
+        self.check_rate_is_kept(10000000, 16384, "-l", "16K")
+
+    def test_rate_is_kept_in_reverse(self):
+        self.check_rate_is_kept(10000000, 16384, "-l", "16K", "-R")
+
+    def test_burst_does_not_change_the_average(self):
+        self.check_rate_is_kept(10000000, 20 * 1024, "-l", "1K")
+        self.check_rate_is_kept(10000000, 20 * 1024, "-l", "1K", "-R")
+
+    def test_rate_is_per_stream(self):
+        client, _ = self.documents(("-t", "1", "-b", "8M", "-P", "2", "-l", "8K"))
+        self.assertEqual(client["start"]["target_bitrate"], 8000000)
+        end = client["end"]
+        for stream in end["streams"]:
+            self.assertLessEqual(stream["sender"]["bytes"],
+                                 1e6 * stream["sender"]["seconds"] * 1.05 + 8192)
+
+    def test_low_rate_gets_a_small_block(self):
+        for more in ((), ("-R",)):
+            client, server = self.documents(("-t", "1", "-b", "100k", "-i", "0") + more)
+            for document in (client, server):
+                # No more than a tenth of a second's worth.
+                self.assertLessEqual(document["start"]["test_start"]["blksize"], 1250)
+                self.assertGreater(document["start"]["test_start"]["blksize"], 0)
+            self.assertLessEqual(client["end"]["sum_sent"]["bytes"],
+                                 12500 * client["end"]["sum_sent"]["seconds"] + 1250)
+
+    def test_length_that_is_given_stays(self):
+        client, _ = self.documents(("-n", "1", "-b", "100k", "-l", "20000"))
+        self.assertEqual(client["start"]["test_start"]["blksize"], 20000)
+
+    def test_high_rate_keeps_the_default_block(self):
+        client, _ = self.documents(("-n", "1M", "-b", "1G"))
+        self.assertEqual(client["start"]["test_start"]["blksize"], 131072)
+
+
+# Options that fail at run time ################################################
+
+
+class Refusals(figures.Case):
+    """What the system, or the other end, does not give."""
+
+    @staticmethod
+    def largest_buffer():
+        try:
+            with open("/proc/sys/net/core/wmem_max") as stream:
+                return int(stream.read())
+        except OSError:
+            return None
+
+    def check_as_captured(self, name, *arguments):
+        client, server = support.run_pair(support.OURS, support.OURS, arguments)
+        case = captures.Case(name)
+        for left, side in ((client, "client"), (server, "server")):
+            self.assertEqual(left.err, case.err(side), left)
+            self.assertEqual(left.code, case.status(side))
+            self.assertEqual(figures.masked(left.out), figures.masked(case.out(side)))
+
+    def test_window_that_the_system_does_not_give(self):
+        if not 0 < (self.largest_buffer() or 0) < 200 * MEBIBYTE:
+            self.skipTest("this system may give so large a buffer")
+        self.check_as_captured("err-window-run", "-t", "2", "-i", "1", "-w", "400M")
+
+    def test_unknown_congestion_control(self):
+        client, server = support.run_pair(support.OURS, support.OURS,
+                                          ("-t", "2", "-i", "1", "-C", "nosuch"))
+        case = captures.Case("err-congestion")
+        self.assertEqual((client.code, client.err), (1, case.err("client")))
+        self.assertEqual(figures.masked(client.out), figures.masked(case.out("client")))
+        # The client has met it first, and ends the session in order.
+        self.assertEqual(server.code, 0)
+        self.assertIn(server.err, ("", case.err("server")))
+
+    def test_unknown_congestion_control_in_json(self):
+        client, _ = support.run_pair(support.OURS, support.OURS,
+                                     ("-t", "2", "-J", "-C", "nosuch"), ("-J",))
+        self.assertEqual((client.code, client.err), (1, ""))
+        self.assertEqual(client.json()["error"],
+                         "unable to set TCP_CONGESTION: Supplied congestion control algorithm "
+                         "not supported on this host")
+
+    @staticmethod
+    @contextlib.contextmanager
+    def full_listener():
+        """Listen, but accept nothing and have no room in the backlog; yields the port."""
+        with contextlib.ExitStack() as stack:
+            listener = stack.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(0)
+            for _ in range(8):
+                sock = stack.enter_context(socket.socket())
+                sock.setblocking(False)
+                sock.connect_ex(listener.getsockname())
+            time.sleep(0.1)
+            yield listener.getsockname()[1]
+
+    def test_connect_timeout_ends_the_wait(self):
+        with self.full_listener() as port:
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port,
+                                               "--connect-timeout", "300"), 20.0)
+        self.assertEqual((left.code, left.out), (1, ""))
+        self.assertEqual(left.err, "iperf3: error - unable to connect to server - server may have"
+                                   " stopped running or use a different port, firewall issue,"
+                                   " etc.: Connection timed out\n")
+
+    def test_connect_timeout_in_json(self):
+        with self.full_listener() as port:
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-J",
+                                               "--connect-timeout", "300"), 20.0)
+        self.assertEqual((left.code, left.err), (1, ""))
+        self.assertTrue(left.json()["error"].endswith("Connection timed out"), left)
+        self.assertEqual((left.json()["intervals"], left.json()["end"]), ([], {}))
+
+    def test_connect_timeout_does_not_end_a_test(self):
+        client, _ = self.documents(("-t", "1", "-b", "1M", "--connect-timeout", "500"))
+        self.assertEqual(client["start"]["test_start"]["duration"], 1)
+
+
+# Files ########################################################################
+
+
+class Files(figures.Case):
+    """-F sends a file and writes what is received; --repeating-payload as it arrives."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.source = os.path.join(self.folder, "source")
+        self.target = os.path.join(self.folder, "target")
+
+    def fill(self, size):
+        content = os.urandom(size)
+        with open(self.source, "wb") as stream:
+            stream.write(content)
+        return content
+
+    def received(self):
+        with open(self.target, "rb") as stream:
+            return stream.read()
+
+    def test_file_arrives(self):
+        for size in (131072 * 3, 300001, 5):
+            content = self.fill(size)
+            client, server = self.documents(("-F", self.source), ("-F", self.target))
+            self.assertEqual(self.received(), content)
+            self.assertEqual(client["start"]["test_start"]["bytes"], size)
+            self.assertEqual(client["start"]["test_start"]["duration"], 0)
+            self.assertEqual(client["end"]["sum_sent"]["bytes"], size)
+            self.assertEqual(client["end"]["streams"][0]["diskfile"], {
+                "sent": size, "received": size, "size": size, "percent_sent": 100,
+                "percent_received": 100, "filename": self.source})
+            self.assertEqual(server["end"]["streams"][0]["diskfile"]["received"], size)
+            self.assertEqual(server["end"]["streams"][0]["diskfile"]["filename"], self.target)
+
+    def test_members_are_those_of_iperf3(self):
+        self.fill(524288)
+        client, server = self.documents(("-F", self.source))
+        case = captures.Case("json-file")
+        for document, side in ((client, "client"), (server, "server")):
+            expected, = captures.documents(case.out(side))
+            self.assertEqual(figures.shape(document), figures.shape(expected))
+
+    def test_file_arrives_with_threads(self):
+        content = self.fill(300001)
+        self.documents(("-F", self.source, "--threads"), ("-F", self.target, "--threads"))
+        self.assertEqual(self.received(), content)
+
+    def test_file_arrives_in_blocks_of_any_length(self):
+        content = self.fill(300001)
+        for length in ("777", "1M"):
+            self.documents(("-F", self.source, "-l", length), ("-F", self.target))
+            self.assertEqual(self.received(), content)
+
+    def test_file_arrives_at_a_rate(self):
+        content = self.fill(100001)
+        self.documents(("-F", self.source, "-b", "8M", "-l", "4K"), ("-F", self.target))
+        self.assertEqual(self.received(), content)
+
+    def test_file_arrives_in_reverse(self):
+        content = self.fill(300001)
+        client, server = self.documents(("-R", "-t", "1", "-F", self.target),
+                                        ("-F", self.source))
+        self.assertEqual(self.received(), content)
+        self.assertEqual(client["end"]["sum_sent"]["bytes"], 300001)
+        self.assertEqual(client["end"]["streams"][0]["diskfile"]["filename"], self.target)
+        self.assertEqual(server["end"]["streams"][0]["diskfile"]["size"], 300001)
+        self.assertEqual(server["end"]["streams"][0]["diskfile"]["percent_sent"], 100)
+
+    def test_file_is_cut_to_what_arrives(self):
+        with open(self.target, "wb") as stream:
+            stream.write(b"x" * 1000000)
+        content = self.fill(1000)
+        self.documents(("-F", self.source), ("-F", self.target))
+        self.assertEqual(self.received(), content)
+
+    def test_a_part_of_a_file(self):
+        content = self.fill(300000)
+        client, _ = self.documents(("-F", self.source, "-n", "1000", "-l", "1000"),
+                                   ("-F", self.target))
+        self.assertEqual(self.received(), content[:1000])
+        self.assertEqual(client["end"]["streams"][0]["diskfile"]["percent_sent"], 0)
+
+    def test_line_of_the_file_in_the_text(self):
+        self.fill(524288)
+        client, server = self.pair(("-F", self.source), ("-F", self.target))
+        self.assertIn("\n        Sent  512 KByte /  512 KByte (100%%) of %s\n" % self.source,
+                      client.out)
+
+    def test_text_is_that_of_iperf3(self):
+        self.fill(524288)
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.chdir, os.getcwd())
+            os.chdir(self.folder)
+            os.rename("source", "data.bin")
+            client, server = self.pair(("-i", "1", "-F", "data.bin"))
+        case = captures.Case("text-file")
+        self.assertEqual(figures.outline(client.out), figures.outline(case.out("client")))
+        self.assertEqual(figures.outline(server.out), figures.outline(case.out("server")))
+
+    def test_missing_file_of_the_client(self):
+        path = os.path.join(self.folder, "nosuch")
+        program, port = support.start_server(support.OURS)
+        client = support.OURS + ("-c", "127.0.0.1", "-p", port)
+        with program:
+            for more in ((), ("-t", "1"), ("-n", "1M", "-P", "2")):
+                command = client + ("-F", path) + more
+                left = support.run(command)
+                self.assertEqual(left.code, 1)
+                self.assertEqual(left.err, "iperf3: error - unable to open -F file: "
+                                           "No such file or directory\n")
+                left = support.run(command + ("-J",))
+                self.assertEqual((left.code, left.err), (1, ""))
+                self.assertEqual(left.json()["error"],
+                                 "unable to open -F file: No such file or directory")
+            self.assertClean(support.run(client + ("-n", "1M")))
+            self.assertEqual(program.err(), "")
+
+    def test_missing_file_of_the_server(self):
+        path = os.path.join(self.folder, "nosuch")
+        client, server = support.run_pair(support.OURS, support.OURS, ("-R", "-t", "1"),
+                                          ("-F", path))
+        text = "error - unable to open -F file: No such file or directory"
+        self.assertEqual(client.code, 1)
+        self.assertEqual(client.err.splitlines()[-1], "iperf3: " + text)
+        self.assertIn("SERVER ERROR - unable to open -F file", client.err)
+        self.assertEqual((server.code, server.err), (0, "iperf3: %s\n" % text))
+
+    def test_repeating_payload_arrives(self):
+        self.documents(("--repeating-payload", "-n", "100000", "-l", "1000"),
+                       ("-F", self.target))
+        self.assertEqual(self.received(), b"0123456789" * 10000)
+
+    def test_repeating_payload_begins_anew_in_every_block(self):
+        self.documents(("--repeating-payload", "-n", "256K"), ("-F", self.target))
+        block = (b"0123456789" * 13108)[:131072]
+        self.assertEqual(self.received(), block * 2)
+
+    def test_repeating_payload_in_reverse(self):
+        for more in ((), ("-Z",)):
+            self.documents(("--repeating-payload", "-R", "-n", "100000", "-l", "1000", "-F",
+                            self.target) + more)
+            content = self.received()
+            self.assertEqual(content, (b"0123456789" * 10000)[:len(content)])
+            self.assertGreaterEqual(len(content), 100000)
+
+    def test_zerocopy_sends_whole_blocks_of_payload(self):
+        self.documents(("--repeating-payload", "-Z", "-n", "100000", "-l", "1000"),
+                       ("-F", self.target))
+        self.assertEqual(self.received(), b"0123456789" * 10000)
+
+    def test_payload_is_random_by_default(self):
+        self.documents(("-n", "200000", "-l", "100000"), ("-F", self.target))
+        content = self.received()
+        self.assertEqual(content[:100000], content[100000:])
+        self.assertEqual(len(set(content)), 256)
+
+    def test_file_is_whole_with_skip_rx_copy(self):
+        content = self.fill(300001)
+        self.documents(("-F", self.source, "--skip-rx-copy"), ("-F", self.target))
+        self.assertEqual(self.received(), content)
+
+
+# The server's output ##########################################################
+
+
+class ServerOutput(figures.Case):
+    """--get-server-output, for each kind of output of both ends."""
+
+    def relayed(self, server):
+        """Return what a text server should have relayed of what it printed."""
+        begin = server.out.index("Accepted connection")
+        return server.out[begin:]
+
+    def test_text_to_text(self):
+        client, server = both("-t 1 --get-server-output")
+        self.assertClean(client)
+        self.assertTrue(client.out.endswith(
+            "\n\nServer output:\n%s\n\niperf Done.\n" % self.relayed(server)), client)
+
+    def test_text_to_json(self):
+        client, server = both("-t 1 --get-server-output -J")
+        self.assertClean(client)
+        document = client.json()
+        self.assertEqual(document["server_output_text"], self.relayed(server))
+        self.assertNotIn("server_output_json", document)
+        expected, = captures.documents(
+            captures.Case("json-get-server-output-text-server").out("client"))
+        self.assertEqual(figures.shape(document), figures.shape(expected))
+
+    def check_relayed_document(self, document, server):
+        expected = server.json()
+        self.assertEqual(list(document)[:3], ["start", "intervals", "end"])
+        for name in ("start", "intervals", "end"):
+            self.assertEqual(document[name], expected[name])
+
+    def test_json_to_text(self):
+        client, server = both("-t 1 --get-server-output", "-J")
+        self.assertClean(client)
+        begin = client.out.index("\n\nServer JSON output:\n")
+        document, end = json.JSONDecoder().raw_decode(client.out, client.out.index("{", begin))
+        self.check_relayed_document(document, server)
+        self.assertEqual(client.out[end:], "\n\niperf Done.\n")
+
+    def test_json_to_json(self):
+        client, server = both("-t 1 --get-server-output -J", "-J")
+        self.assertClean(client)
+        self.check_relayed_document(client.json()["server_output_json"], server)
+        self.assertNotIn("server_output_text", client.json())
+
+    def test_bidir_puts_it_between_the_directions(self):
+        client, server = both("-t 1 --bidir --get-server-output -i 0.5", "-i 0.5")
+        self.assertClean(client)
+        case = captures.Case("text-get-server-output-bidir")
+        found, expected = [
+            [line for line in figures.masked(text).split("\n")]
+            for text in (client.out, case.out("client"))]
+        for lines in (found, expected):
+            del lines[3:lines.index("Server output:")]  # rows of intervals
+        self.assertEqual(list(dict.fromkeys(found)), list(dict.fromkeys(expected)))
+        self.assertIn(self.relayed(server), client.out)
+
+    def test_stream_to_stream(self):
+        for server_arguments, name in (("--json-stream", "stream-get-server-output-json"),
+                                       ("", "stream-get-server-output-text")):
+            client, server = both("-t 1 --get-server-output --json-stream", server_arguments)
+            self.assertClean(client)
+            events = [json.loads(line)["event"] for line in client.lines()]
+            expected = [json.loads(line)["event"]
+                        for line in captures.Case(name).out("client").splitlines()]
+            self.assertEqual(list(dict.fromkeys(events)), list(dict.fromkeys(expected)))
+
+    def test_next_client_of_the_server_gets_none(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            command = support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M", "-J")
+            self.assertIn("server_output_text",
+                          support.run(command + ("--get-server-output",)).json())
+            self.assertNotIn("server_output_text", support.run(command).json())
+
+    def test_many_intervals_fit(self):
+        client, server = both("-t 1 -i 0.1 -P 32 --get-server-output -J", "-i 0.1 -J")
+        self.assertClean(client)
+        self.check_relayed_document(client.json()["server_output_json"], server)
+
+
+# JSON #########################################################################
+
+
+class Notation(figures.Case):
+    """The JSON text, as grep, cut and sed read it."""
+
+    def test_one_member_a_line(self):
+        for program in _both_in_json("forward"):
+            lines = program.out.split("\n")
+            self.assertEqual((lines[0], lines[-2], lines[-1]), ("{", "}", ""))
+            for line in lines[1:-2]:
+                self.assertRegex(line, r'\A\t+(?:"\w+":\t.+|[}\]]+,?|\}, \{)\Z')
+
+    def test_grep_cut(self):
+        text = _both_in_json("forward")[0].out
+        found = [line.split(":")[1] for line in text.split("\n") if "bits_per_second" in line]
+        self.assertEqual(float(found[-1].replace(",", "")),
+                         json.loads(text)["end"]["sum_received"]["bits_per_second"])
+
+    def test_whole_numbers_have_no_fraction(self):
+        for program in _both_in_json("forward"):
+            self.assertIsNone(re.search(r"\d\.0\b(?!\.)", re.sub(r'"[^"]*"', "", program.out)))
+
+    def test_last_character_is_a_newline(self):
+        for program in _both_in_json("forward"):
+            self.assertTrue(program.out.endswith("}\n"))
+
+    def test_warning_about_format_goes_to_standard_error(self):
+        left = loopback("-n", "1M", "-J", "-f", "m")
+        self.assertEqual(left.code, 0)
+        self.assertEqual(left.err,
+                         "warning: Report format (-f) flag ignored with JSON output (-J)\n")
+        self.check_document(left.json())
+
+    def test_verbose_does_not_spoil_it(self):
+        left = loopback("-n", "1M", "-J", "-V")
+        self.assertEqual(left.code, 0)
+        self.check_document(left.json())
+
+    def test_jq_paths(self):
+        for mode in ("forward", "reverse", "parallel_2"):
+            document = _both_in_json(mode)[0].json()
+            end = document["end"]
+            for place in ("sum_sent", "sum_received"):
+                for name in ("start", "end", "seconds", "bytes", "bits_per_second", "sender"):
+                    self.assertIn(name, end[place])
+            self.assertIsInstance(end["sum_sent"]["retransmits"], int)
+            self.assertNotIn("sum", end)
+            for name in ("min_rtt", "mean_rtt", "max_rtt", "max_snd_cwnd", "max_snd_wnd",
+                         "reorder"):
+                self.assertIsInstance(end["streams"][0]["sender"][name], int)
+            cpu = end["cpu_utilization_percent"]["host_total"]
+            self.assertIsInstance(cpu, (int, float))
+            self.assertIsInstance(end["sender_tcp_congestion"], str)
+            self.assertIsInstance(end["receiver_tcp_congestion"], str)
+            rates = [each["sum"]["bits_per_second"] for each in document["intervals"]]
+            self.assertGreater(sum(rates) / len(rates), 0)
+
+    def test_forward_rows_have_the_columns_of_plotters(self):
+        document = _both_in_json("forward")[0].json()
+        for interval in document["intervals"]:
+            for row in interval["streams"]:
+                for name in ("socket", "start", "end", "seconds", "bytes", "bits_per_second",
+                             "retransmits", "snd_cwnd", "rtt", "rttvar", "pmtu", "omitted"):
+                    self.assertIn(name, row)
+                self.assertIs(row["omitted"], False)
+
+    def test_nothing_known_of_the_others_cpu_is_left_out(self):
+        client, server = [program.json() for program in _both_in_json("forward")]
+        host = server["end"]["cpu_utilization_percent"]
+        remote = client["end"]["cpu_utilization_percent"]
+        for part in ("total", "user", "system"):
+            self.assertAlmostEqual(remote["remote_" + part], host["host_" + part], delta=1e-6)
+            self.assertEqual(host["remote_" + part], 0)
+
+
+class Events(figures.Case):
+    """--json-stream."""
+
+    def events(self, text):
+        """Return (event, data) of every line; each holds these two members and no more."""
+        pairs = []
+        for line in text.splitlines():
+            event = json.loads(line)
+            self.assertEqual(list(event), ["event", "data"])
+            self.assertTrue(line.startswith('{"event":"'), line)
+            pairs.append((event["event"], event["data"]))
+        return pairs
+
+    def test_sequence_and_members_are_those_of_iperf3(self):
+        for arguments, name in (("-t 1 -i 0.5", "stream-tcp"),
+                                ("-t 1 -i 0.5 --bidir", "stream-tcp-bidir")):
+            left = both(arguments + " --json-stream", "--json-stream -i 0.5")
+            case = captures.Case(name)
+            for program, side in zip(left, ("client", "server")):
+                self.assertClean(program)
+                found, expected = self.events(program.out), self.events(case.out(side))
+                names = [event for event, _ in found]
+                self.assertEqual((names[0], names[-1]), ("start", "end"))
+                self.assertEqual(set(names[1:-1]), {"interval"})
+                for event in ("start", "interval", "end"):
+                    shapes = [figures.shape([data for each, data in pairs if each == event])
+                              for pairs in (found, expected)]
+                    self.assertEqual(shapes[0], shapes[1])
+
+    def test_events_make_up_a_document(self):
+        left = both("-t 1 -i 0.5 --json-stream", "--json-stream -i 0.5")
+        documents = []
+        for program in left:
+            events = self.events(program.out)
+            documents.append({
+                "start": events[0][1],
+                "intervals": [data for event, data in events if event == "interval"],
+                "end": events[-1][1],
+            })
+        self.check_pair(*documents)
+
+    def test_full_output(self):
+        left = both("-t 1 -i 0.5 --json-stream --json-stream-full-output",
+                    "-i 0.5 --json-stream --json-stream-full-output")
+        for program, side in zip(left, ("client", "server")):
+            self.assertClean(program)
+            begin = program.out.index("\n{\n") + 1
+            events = self.events(program.out[:begin])
+            document = json.loads(program.out[begin:])
+            self.check_document(document)
+            self.assertEqual(document["start"], events[0][1])
+            self.assertEqual(document["intervals"],
+                             [data for event, data in events if event == "interval"])
+            self.assertEqual(document["end"], events[-1][1])
+
+    def test_it_wins_over_json(self):
+        left = loopback("-n", "1M", "-J", "--json-stream")
+        self.assertClean(left)
+        self.assertEqual([event for event, _ in self.events(left.out)],
+                         ["start", "interval", "end"])
+
+    def test_jq_select(self):
+        client, _ = both("-t 1 -i 0.5 --json-stream", "--json-stream -i 0.5")
+        events = self.events(client.out)
+        rates = [data["sum"]["bits_per_second"] for event, data in events if event == "interval"]
+        self.assertGreater(min(rates), 0)
+        self.assertGreater(events[-1][1]["sum_received"]["bits_per_second"], 0)
+
+
+# Text #########################################################################
+
+# capture: our arguments for a test with the same lines
+TEXTS = {
+    "text-tcp": "-t 1 -i 0.5",
+    "text-tcp-reverse": "-t 1 -i 0.5 -R",
+    "text-tcp-bidir": "-t 1 -i 0.5 --bidir",
+    "text-tcp-parallel2": "-t 1 -i 0.5 -P 2",
+    "text-tcp-bidir-parallel2": "-t 1 -i 0.5 --bidir -P 2",
+    "text-tcp-reverse-parallel2": "-t 1 -i 0.5 -R -P 2",
+    "text-tcp-omit1": "-t 1 -i 0.5 -O 1",
+    "text-interval-0": "-t 1 -i 0",
+    "text-reverse-interval-0": "-t 1 -i 0 -R",
+    "text-single-interval-reverse": "-t 1 -i 1 -R",
+    "text-tcp-verbose": "-t 1 -i 0.5 -V",
+    "text-tcp-reverse-verbose": "-t 1 -i 0.5 -R -V",
+    "text-tcp-bidir-verbose": "-t 1 -i 0.5 --bidir -V",
+    "text-tcp-parallel2-verbose": "-t 1 -i 0.5 -P 2 -V",
+    "text-tcp-bytes-verbose": "-n 1M -V",
+    "text-tcp-blocks-verbose": "-k 10 -V",
+    "text-title": "-t 1 -i 0.5 -T MYTITLE",
+}
+
+
+class Text(figures.Case):
+    """The text is that of iperf3, but for the numbers."""
+
+    @staticmethod
+    def server_arguments(name):
+        return "-i 0.5" + (" -V" if "verbose" in name else "")
+
+    def check_units(self, letter, unit):
+        left = loopback("-n", "20M", "-f", letter)
+        self.assertClean(left)
+        rates = re.findall(r"(?m)^\[ .*sec +\S+ \wBytes +\S+ (\S+/sec)", left.out)
+        self.assertGreaterEqual(len(rates), 3)
+        self.assertEqual(set(rates), {unit})
+
+    def test_units_of_rates(self):
+        self.check_units("k", "Kbits/sec")
+        self.check_units("M", "MBytes/sec")
+        self.check_units("g", "Gbits/sec")
+
+    def test_title_is_on_every_line(self):
+        client, server = both(TEXTS["text-title"], "-i 0.5")
+        for line in client.lines():
+            self.assertTrue(line.startswith("MYTITLE:  "), repr(line))
+        self.assertNotIn("MYTITLE", server.out)
+
+    def test_blanks_at_the_ends_of_lines(self):
+        client, server = both("-t 1 -i 0.5", "-i 0.5")
+        for line in client.lines():
+            if re.match(r"\[ +\d", line) and line.endswith(" "):
+                self.assertRegex(line, r"[KM]?Bytes {7}\Z")
+        for line in server.lines():
+            if re.match(r"\[ +\d", line) and line.endswith(" "):
+                self.assertRegex(line, r"bits/sec {18}\Z")
+
+
+def _text_test(name):
+    def test(self):
+        arguments = TEXTS[name]
+        interval = "-i 0" if "-i 0 " in arguments + " " else "-i 0.5"
+        left = both(arguments, interval + (" -V" if "verbose" in name else ""))
+        case = captures.Case(name)
+        for program, side in zip(left, ("client", "server")):
+            self.assertClean(program)
+            self.assertEqual(figures.outline(program.out), figures.outline(case.out(side)), side)
+    return test
+
+
+for _name in TEXTS:
+    setattr(Text, "test_lines_of_" + re.sub(r"\W", "_", _name), _text_test(_name))
+
+
+def awk(line):
+    """Return the fields of a line as awk numbers them: from 1."""
+    return [line] + line.split()
+
+
+class Consumers(figures.Case):
+    """What scripts take out of the text, field by field."""
+
+    RATE = re.compile(r"\A\d+(\.\d+)?\Z")
+
+    def rows(self, arguments, *words):
+        client, _ = both(arguments, "-i 0.5")
+        self.assertClean(client)
+        return [awk(line) for line in client.lines() if all(word in line for word in words)]
+
+    def test_number_of_fields(self):
+        for arguments in ("-t 1 -i 0.5", "-t 1 -i 0.5 --bidir"):
+            for row in self.rows(arguments, "sender"):
+                self.assertEqual(len(row) - 1, 10, row)
+            for row in self.rows(arguments, "receiver"):
+                self.assertEqual(len(row) - 1, 9, row)
+        self.assertEqual([len(row) - 1 for row in self.rows("-t 1 -i 0.5 -P 2", "SUM", "sender")],
+                         [9])
+        self.assertEqual(
+            [len(row) - 1 for row in self.rows("-t 1 -i 0.5 -P 2", "SUM", "receiver")], [8])
+
+    def test_fields_of_rate_and_transfer(self):
+        for word in ("sender", "receiver"):
+            row, = self.rows("-t 1 -i 0.5", word)
+            self.assertRegex(row[5], self.RATE)
+            self.assertRegex(row[6], r"\A[KMGT]?Bytes\Z")
+            self.assertRegex(row[7], self.RATE)
+            self.assertRegex(row[8], r"\A[KMGT]?bits/sec\Z")
+            row, = self.rows("-t 1 -i 0.5 -P 2", "SUM", word)
+            self.assertRegex(row[4], self.RATE)
+            self.assertRegex(row[6], self.RATE)
+            self.assertRegex(row[7], r"\A[KMGT]?bits/sec\Z")
+
+    def test_fields_from_the_end(self):
+        row, = self.rows("-t 1 -i 0.5", "receiver")
+        self.assertRegex(row[-3], self.RATE)
+        self.assertRegex(row[-2], r"bits/sec\Z")
+
+    def test_retransmits_are_the_ninth_field(self):
+        row, = self.rows("-t 1 -i 0.5", "sender")
+        self.assertRegex(row[9], r"\A\d+\Z")
+
+    def test_roles_stick_to_the_number(self):
+        for row in self.rows("-t 1 -i 0.5 --bidir", "sec", "[TX-C]"):
+            self.assertEqual(row[2], "4][TX-C]")
+        for row in self.rows("-t 1 -i 0.5 --bidir", "sec", "[RX-C]"):
+            self.assertEqual(row[2], "6][RX-C]")
+
+    def test_last_rate_in_megabits(self):
+        client, _ = both("-t 1 -i 0.5 -f m", "-i 0.5")
+        rates = [awk(line)[7] for line in client.lines() if "sender" in line]
+        self.assertRegex(rates[-1], self.RATE)
+
+    def test_order_of_the_last_lines(self):
+        client, _ = both("-t 1 -i 0.5", "-i 0.5")
+        lines = client.lines()
+        self.assertRegex(lines[-6], r"\A- - - ")
+        self.assertRegex(lines[-5], r"\A\[ ID\] Interval")
+        self.assertTrue(lines[-4].endswith("sender"))
+        self.assertTrue(lines[-3].endswith("receiver"))
+        self.assertEqual(lines[-2:], ["", "iperf Done."])
+
+    def test_patterns_of_parsers(self):
+        client, server = both("-t 1 -i 0.5", "-i 0.5")
+        self.assertRegex(server.out, r"Accepted connection from ([^,]+), port (\d+)")
+        self.assertRegex(server.out, r"Server listening on \d+ \(test #(\d+)\)")
+        self.assertRegex(client.out, r"local (\S+) port (\d+) connected to (\S+) port (\d+)")
+        self.assertRegex(client.out, r"(?m)^-\s+-\s+-")
+        self.assertRegex(client.out, r"([0-9\.]+)\s+[KMGT]?bits/sec\s+receiver")
+        self.assertRegex(client.out, r"([0-9\.]+) [KMGT]?bits/sec\s+(\d*)\s+sender")
+        self.assertIn("receiver", client.out)
+        self.assertNotIn("error", client.out)
+
+
+class Live(figures.Case):
+    """Lines appear while the test runs, also through a pipe."""
+
+    @contextlib.contextmanager
+    def long_test(self, client_arguments=(), server_arguments=(), seconds="60"):
+        """Start a test that will not end by itself; yields (client, server, port)."""
+        program, port = support.start_server(support.OURS, *server_arguments)
+        with program:
+            with support.Program(support.OURS + (
+                    "-c", "127.0.0.1", "-p", port, "-t", seconds, "-b", "8M", "-i", "0.2"
+                    ) + tuple(client_arguments)) as client:
+                yield client, program, port
+
+    def test_rows_of_intervals(self):
+        with self.long_test((), ("-i", "0.2")) as (client, server, _):
+            client.wait_for("bits/sec", count=3)
+            server.wait_for("bits/sec", count=3)
+            self.assertIsNone(client.process.poll())
+            client.signal(signal.SIGINT)
+            client.finish()
+
+    def test_events(self):
+        with self.long_test(("--json-stream",),
+                            ("--json-stream", "-i", "0.2")) as (client, server, _):
+            client.wait_for('{"event":"interval"', count=3)
+            server.wait_for('{"event":"interval"', count=3)
+            self.assertIsNone(client.process.poll())
+            client.signal(signal.SIGINT)
+            client.finish()
+
+    def test_banner_of_the_server(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            program.wait_for("Server listening on %d (test #1)\n" % port)
+
+    def test_second_client_is_told_that_the_server_is_busy(self):
+        with self.long_test(("-J",), ("-i", "0.2")) as (client, server, port):
+            server.wait_for("bits/sec", count=2)
+            command = support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "1")
+            for more in ((), ("-R",), ("--bidir", "-P", "4")):
+                left = support.run(command + more)
+                self.assertEqual((left.code, left.out, left.err),
+                                 (1, "", "iperf3: error - %s\n" % BUSY))
+            left = support.run(command + ("-J",))
+            self.assertEqual((left.code, left.err), (1, ""))
+            self.assertEqual(left.json()["error"], BUSY)
+            expected, = captures.documents(captures.Case("err-busy-json").out("client"))
+            self.assertEqual(figures.shape(left.json()), figures.shape(expected))
+            left = support.run(command + ("--json-stream",))
+            self.assertEqual((left.code, left.err), (1, ""))
+            self.assertEqual([json.loads(line) for line in left.lines()],
+                             [{"event": "error", "data": BUSY}, {"event": "end", "data": {}}])
+            # The test goes on as if nothing had been.
+            server.wait_for("bits/sec", count=server.out().count("bits/sec") + 3)
+            self.assertEqual(server.err(), "")
+            self.assertEqual(server.out().count("Accepted connection"), 1)
+            client.signal(signal.SIGINT)
+            left = client.finish()
+        self.assertEqual((left.code, left.err), (0, ""))
+        document = left.json()
+        rows = [each["sum"] for each in document["intervals"]]
+        self.assertGreater(min(row["bytes"] for row in rows[:-1]), 0)
+        self.assertEqual(sum(row["bytes"] for row in rows), document["end"]["sum_sent"]["bytes"])
+
+    def test_test_beside_busy_clients_ends_well(self):
+        # Long enough that even a slow host starts the others meanwhile.
+        with self.long_test(("-J",), ("-1",), "5") as (client, server, port):
+            server.wait_for("connected to")
+            for _ in range(3):
+                support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+            left, other = client.finish(), server.finish()
+        self.assertClean(left)
+        self.assertClean(other)
+        self.check_document(left.json())
+
+
+# Servers ######################################################################
+
+
+class Servers(figures.Case):
+    """One test after the other."""
+
+    def test_two_tests(self):
+        program, port = support.start_server(support.OURS)
+        rule = "-" * 59
+        with program:
+            command = support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M")
+            for number in (1, 2):
+                program.wait_for("\n%s\nServer listening on %d (test #%d)\n%s\n" % (
+                    rule, port, number, rule) if number > 1 else "(test #1)\n%s\n" % rule)
+                self.assertClean(support.run(command))
+            program.wait_for("(test #3)\n%s\n" % rule)
+            program.signal(signal.SIGTERM)
+            left = program.finish()
+        self.assertEqual(left.code, 0)
+        self.assertEqual(left.err, "iperf3: interrupt - the server has terminated by signal "
+                                   "Terminated(15)\n")
+        self.assertEqual(left.out.count("Accepted connection from 127.0.0.1, port "), 2)
+        self.assertEqual(left.out.count(rule), 6)
+
+    def test_streams_are_numbered_anew(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            for _ in range(2):
+                support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M", "-P", "2"))
+            program.wait_for("(test #3)")
+            numbers = re.findall(r"(?m)^\[ +(\d+)\] local", program.out())
+        self.assertEqual(numbers, ["5", "7", "5", "7"])
+
+    def test_one_document_per_test(self):
+        program, port = support.start_server(support.OURS, "-J")
+        with program:
+            for arguments in (("-n", "1M"), ("-n", "1M", "-R"), ("-n", "1M", "--bidir")):
+                command = support.OURS + ("-c", "127.0.0.1", "-p", port) + arguments
+                self.assertClean(support.run(command))
+            program.wait_for("\n}\n", count=3)
+            documents = captures.documents(program.out())
+            self.assertEqual(len(documents), 3)
+            for document in documents:
+                self.check_document(document)
+            program.signal(signal.SIGTERM)
+            left = program.finish()
+        self.assertEqual((left.code, left.err), (0, ""))
+        last = captures.documents(left.out)[-1]
+        self.assertEqual(last["error"], "interrupt - the server has terminated by signal "
+                                        "Terminated(15)")
+        self.assertEqual((last["intervals"], last["end"]), ([], {}))
+
+    def test_text_of_two_tests_is_that_of_iperf3(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            for _ in range(2):
+                support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "1"))
+            program.wait_for("(test #3)\n" + "-" * 59 + "\n")
+            program.signal(signal.SIGTERM)
+            left = program.finish()
+        expected = captures.Case("text-two-tests").out("server")
+        # Rows that look alike come once: see figures.outline().
+        found, expected = [re.sub(r"(?m)^(\[N\]N-N +sec.*\n)\1+", r"\1", figures.masked(text))
+                           for text in (left.out, expected)]
+        self.assertEqual(found, expected)
+
+    def test_one_off_ends_after_its_test(self):
+        program, port = support.start_server(support.OURS, "-1")
+        with program:
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+            self.assertClean(left)
+            self.assertClean(program.finish())
+        self.assertFalse(support.listens(port))
+        self.assertEqual(program.out().count("Server listening"), 1)
+
+    def test_bare_connect_does_not_use_up_one_off(self):
+        program, port = support.start_server(support.OURS, "-1")
+        with program:
+            for _ in range(3):
+                socket.create_connection(("127.0.0.1", port)).close()
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+            self.assertClean(left)
+            self.assertClean(program.finish())
+
+    def test_clients_one_after_the_other_without_a_pause(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            for number in range(10):
+                more = ("-R",) if number % 2 else ()
+                command = support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M") + more
+                self.assertClean(support.run(command))
+            program.wait_for("(test #11)")
+            self.assertEqual(program.err(), "")
+
+
+# --loopback ###################################################################
+
+
+def session_members(session):
+    """Return the process numbers of a session, without those that have ended."""
+    members = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open("/proc/%s/stat" % name) as stream:
+                fields = stream.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] not in "ZX":
+            members.append(int(name))
+    return members
+
+
+class Loopback(figures.Case):
+    """One command, both ends."""
+
+    def test_output_is_a_clients(self):
+        left = loopback("-t", "1", "-i", "0.5")
+        self.assertClean(left)
+        expected = captures.Case("text-tcp").out("client")
+        self.assertEqual(figures.outline(left.out), figures.outline(expected))
+
+    def test_modes(self):
+        for arguments in (("-n", "10M"), ("-n", "10M", "-R"), ("-n", "10M", "--bidir"),
+                          ("-n", "10M", "-P", "4"), ("-k", "10"), ("-n", "10M", "-Z"),
+                          ("-n", "10M", "--threads"), ("-n", "10M", "-O", "1"),
+                          ("-n", "10M", "--get-server-output")):
+            left = loopback("-J", *arguments)
+            self.assertClean(left)
+            self.check_document(left.json())
+
+    def test_ipv6(self):
+        if not has_ipv6():
+            self.skipTest("no IPv6 here")
+        left = loopback("-6", "-n", "1M", "-J")
+        self.assertClean(left)
+        self.assertEqual(left.json()["start"]["connected"][0]["remote_host"], "::1")
+
+    def test_members_are_those_of_iperf3(self):
+        left = loopback("-n", "10M", "-J")
+        expected, = captures.documents(captures.Case("json-tcp-bytes").out("client"))
+        self.assertEqual(figures.shape(left.json()), figures.shape(expected))
+
+    def test_server_output(self):
+        for more in ((), ("-J",)):
+            left = loopback("-n", "1M", "--get-server-output", *more)
+            self.assertClean(left)
+            self.assertIn("server_output_json" if more else "\nServer output:\nAccepted",
+                          left.out)
+
+    def check_nothing_is_left(self, number, *arguments):
+        """Send a signal in the middle of a test; returns what the program left."""
+        with support.Program(support.OURS + ("--loopback", "-t", "60", "-i", "0.2", "-b", "8M"
+                                             ) + arguments, start_new_session=True) as program:
+            program.wait_for("bits/sec", count=2)
+            if "--threads" not in arguments:
+                self.assertGreater(len(session_members(program.pid)), 2)
+            program.signal(number)
+            left = program.finish()
+        self.check_session_is_empty(program)
+        return left
+
+    def check_session_is_empty(self, program):
+        deadline = time.monotonic() + 10.0
+        while session_members(program.pid):
+            self.assertLess(time.monotonic(), deadline, "processes are left: %r" % [
+                session_members(program.pid)])
+            time.sleep(0.02)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/stat"), "needs /proc")
+    def test_no_process_is_left_after_a_test(self):
+        for arguments in (("-n", "10M"), ("-n", "10M", "--bidir", "-P", "2"),
+                          ("-n", "10M", "--threads")):
+            with support.Program(support.OURS + ("--loopback",) + arguments,
+                                 start_new_session=True) as program:
+                self.assertClean(program.finish())
+            self.check_session_is_empty(program)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/stat"), "needs /proc")
+    def test_no_process_is_left_after_an_interrupt(self):
+        for number, name in ((signal.SIGINT, "Interrupt(2)"), (signal.SIGTERM, "Terminated(15)")):
+            for arguments in ((), ("-R", "-P", "2")):
+                left = self.check_nothing_is_left(number, *arguments)
+                self.assertEqual(left.code, 0)
+                self.assertEqual(left.err, "iperf3: interrupt - the client has terminated by "
+                                           "signal %s\n" % name)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/stat"), "needs /proc")
+    def test_no_process_is_left_after_a_kill(self):
+        for arguments in ((), ("--bidir", "-P", "2"), ("--threads",)):
+            left = self.check_nothing_is_left(signal.SIGKILL, *arguments)
+            self.assertEqual(left.code, -signal.SIGKILL)
