@@ -1490,6 +1490,8 @@ def payload_file(block):
         handle.write(block)
         handle.flush()
         return handle
+    except ImportError as error:
+        raise IperfError(200, "this Python has no module %s" % error.name)
     except OSError as error:
         raise IperfError(200, error)
 
@@ -2031,18 +2033,19 @@ class StreamLoop:
         self.parameters = parameters
         self.plan = plan
         self.file = self.open_file(path) if path else None
+        self.payload = None  # the file that -Z sends
         self._looked = 0.0
         sock.setblocking(True)
         set_timeouts(sock, _CALL_TIMEOUT)
 
     def descriptors(self):
         """Return the descriptors that the loop needs."""
-        return [self.sock.fileno()] + ([self.file.fileno()] if self.file else [])
+        return [each.fileno() for each in (self.sock, self.file, self.payload) if each]
 
     def close(self):
-        self.sock.close()
-        if self.file:
-            self.file.close()
+        for each in (self.sock, self.file, self.payload):
+            if each:
+                each.close()
 
     def run(self):
         """Run the stream until it is stopped, complete, or broken."""
@@ -2096,6 +2099,7 @@ class BlockSource:
             pieces = [block[at:at + size] for at in range(0, len(block), size)]
             vector = pieces[:1]
             self.size = size
+        self.block = block
         self.rest = None  # of a piece that went in part
         self._sock = sock
         self._pieces = itertools.cycle(pieces)
@@ -2126,10 +2130,9 @@ class BlockSource:
 class ZeroCopySource:
     """Send the block from a file with sendfile (-Z)."""
 
-    def __init__(self, sock, block, size):
-        self._file = payload_file(block)
-        self._in, self._out = self._file.fileno(), sock.fileno()
-        self.size = len(block)
+    def __init__(self, sock, payload, size):
+        self._in, self._out = payload.fileno(), sock.fileno()
+        self.size = size
         self.rest = None
         self.call = self.send
         self._offset = 0
@@ -2183,6 +2186,8 @@ class TcpSender(StreamLoop):
         StreamLoop.__init__(self, sock, counters, index, parameters, plan, path)
         self.size = plan.send
         self._lines = lines
+        if parameters.zerocopy and CAN_SEND_FILES and not self.file:
+            self.payload = payload_file(make_block(parameters))
 
     @staticmethod
     def open_file(path):
@@ -2195,20 +2200,19 @@ class TcpSender(StreamLoop):
         parameters = self.parameters
         if self.file:
             small = large = FileSource(self.sock, self.file, parameters.length)
+        elif self.payload:
+            small = large = ZeroCopySource(self.sock, self.payload, parameters.length)
         else:
             block = make_block(parameters)
-            zerocopy = parameters.zerocopy and CAN_SEND_FILES
-            kind = ZeroCopySource if zerocopy else BlockSource
-            small = kind(self.sock, block, len(block))
-            large = small
-            if kind is BlockSource and hasattr(self.sock, "sendmsg"):
+            small = large = BlockSource(self.sock, block, len(block))
+            if hasattr(self.sock, "sendmsg"):
                 large = BlockSource(self.sock, block, self.size)
         if parameters.rate:
             status = self._send_at_rate(small)
         elif parameters.bytes or parameters.blocks or self.file:
             status = self._send_amount(small, large)
         else:
-            status = self._send_all(large, block)
+            status = self._send_all(large)
         if status == _COMPLETE:
             self._await_acknowledgement()
         return status
@@ -2225,7 +2229,7 @@ class TcpSender(StreamLoop):
                 return
             time.sleep(0.001)
 
-    def _send_all(self, source, block):
+    def _send_all(self, source):
         """The hot path: no rate, no amount."""
         ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
         adapts = isinstance(source, BlockSource)
@@ -2253,15 +2257,15 @@ class TcpSender(StreamLoop):
             # A slow link gets smaller calls, so that the counters are prompt.
             room = (sent - first) / max(time.monotonic() - begin, 1e-6) * _SLOW_CALL
             if adapts and room < size / 2 and size > 8192:
-                source = self._resized(source, block, size // 2)
+                source = self._resized(source, size // 2)
             elif adapts and room > size * 4 and size < self.size:
-                source = self._resized(source, block, size * 2)
+                source = self._resized(source, size * 2)
 
-    def _resized(self, source, block, size):
+    def _resized(self, source, size):
         """Return a source for calls of another size, once the block begun is through."""
         if source.rest is not None:
             return source
-        return BlockSource(self.sock, block, min(size, self.size))
+        return BlockSource(self.sock, source.block, min(size, self.size))
 
     def _amount_left(self):
         """Return the bytes that this end's senders still have to send, None without a limit."""
