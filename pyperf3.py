@@ -2524,7 +2524,10 @@ class Test:
         # iperf3: the numbers are descriptors, and always these.
         number = 2 * index + (5 if self.server else 4)
         self.streams.append(Stream(number, self.ids[index], sock, sender, loop, worker, line))
-        local, remote = plain_address(sock.getsockname()), plain_address(sock.getpeername())
+        try:
+            local, remote = plain_address(sock.getsockname()), plain_address(sock.getpeername())
+        except OSError as error:  # reset already
+            raise IperfError(204 if self.server else 203, error)
         connected = {"socket": number, "local_host": local[0], "local_port": local[1],
                      "remote_host": remote[0], "remote_port": remote[1]}
         self.start["connected"].append(connected)
@@ -3036,12 +3039,15 @@ class Client(Driver):
 
     def _run(self):
         try:
-            yield from self._connect()
-            yield from self._exchange_parameters()
-            yield from self._create_streams()
-            yield from self._measure()
-            yield from self._exchange_results()
-            yield from self._finish()
+            try:
+                yield from self._connect()
+                yield from self._exchange_parameters()
+                yield from self._create_streams()
+                yield from self._measure()
+                yield from self._exchange_results()
+                yield from self._finish()
+            except OSError as error:  # out of descriptors, say
+                raise IperfError(100, error)
             self._emit("done", None, ok=True)
         except (IperfError, Interrupted) as error:
             self.error = error
@@ -3249,6 +3255,10 @@ class Client(Driver):
         """Say good-bye to the server, and report."""
         test, sock = self._test, self._control
         interrupted = isinstance(error, Interrupted)
+        if test is None:  # not even that could be made
+            self._report(error)
+            self._emit("end", {}, remote=False)
+            return
         test.finish(time.monotonic())
         if sock is not None:
             state = CLIENT_TERMINATE if interrupted else IPERF_DONE
@@ -3263,7 +3273,7 @@ class Client(Driver):
             self._emit("error", text, line=text, server=False)
         else:
             self._report(error)
-        summary = test.started and (interrupted or error.number == 120) or interrupted
+        summary = interrupted or (test.started and error.number == 120)
         self._emit("end", test.summary() if summary else {}, remote=False)
         test.close()
         if sock is not None:
@@ -3544,10 +3554,13 @@ class Session:
                 yield from self._deny()
                 return
             try:
-                yield from self._create_streams(document)
-                yield from self._measure()
-                yield from self._exchange_results()
-                yield from self._finish()
+                try:
+                    yield from self._create_streams(document)
+                    yield from self._measure()
+                    yield from self._exchange_results()
+                    yield from self._finish()
+                except OSError as error:  # out of descriptors, say
+                    raise IperfError(100, error)
             except (IperfError, Interrupted) as error:
                 yield from self._fail(error)
         finally:
