@@ -120,11 +120,12 @@ MAX_BURST = 1000  # blocks
 MIN_INTERVAL, MAX_INTERVAL = 0.1, 60.0  # seconds
 
 MAX_PARAMETERS = 8192  # bytes of JSON; iperf3 since 3.18
+MAX_DEPTH = 100  # levels of JSON in a server's output
 MAX_RESULTS = 64 * 1024 * 1024  # bytes of JSON; iperf3 has no limit
 
 # Deadlines in seconds. iperf3 waits for ever in most of these places.
 STEP_TIMEOUT = 10.0  # a server's wait for each piece of the set-up
-REPLY_TIMEOUT = 30.0  # a client's wait for each answer of the server
+REPLY_TIMEOUT = 30.0  # a client's wait for a connection, and for each answer of the server
 FILE_TIMEOUT = 10.0  # for the rest of a file (-F) to arrive
 CLOSING_TIMEOUT = 2.0  # for the other side's end of file; iperf3 waits 10
 DATA_TIMEOUT = 120.0  # without received data, as iperf3's --rcv-timeout
@@ -292,6 +293,13 @@ class IperfError(Exception):
         if has_detail or detail:
             text = "%s: %s" % (text, detail)
         return text
+
+
+def as_failure(error):
+    """Return an exception as what ends one test, and no more: an IperfError or Interrupted."""
+    if isinstance(error, (IperfError, Interrupted)):
+        return error
+    return IperfError(100, error if isinstance(error, OSError) else repr(error))
 
 
 class Interrupted(Exception):
@@ -634,13 +642,11 @@ OPTIONS = (
             "run the streams in threads rather than in processes"),
 )
 _OWN_NAMES = ("loopback", "threads")
-_FLAGS_THAT_ARE_LATER = ("daemon", "udp", "sctp", "udp_counters_64bit", "no_fq_socket_pacing",
-                         "dont_fragment", "use_pkcs1_padding", "mptcp", "gsro")
 
 
 def _takes_argument(option):
-    return (option.read is not None and not option.optional
-            and option.dest not in _FLAGS_THAT_ARE_LATER)
+    later_flag = option.read is _later and option.metavar is None
+    return option.read is not None and not option.optional and not later_flag
 
 
 class UsageError(Exception):
@@ -835,6 +841,7 @@ def make_cookie():
 
 def check_cookie(data):
     """Raise IperfError 106 unless `data` looks like a cookie: iperf3's since 3.1 all do."""
+    # differs: iperf3 takes any 37 bytes.
     text = data[:COOKIE_SIZE - 1]
     bad = set(bytearray(text)) - set(bytearray(
         b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:"))
@@ -937,6 +944,16 @@ def decode_json(data):
         raise ValueError("nested too deeply")
 
 
+def nesting(value):
+    """Return how many levels of objects and arrays a JSON value has."""
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        level = [item for each in level if isinstance(each, (dict, list))
+                 for item in (each.values() if isinstance(each, dict) else each)]
+    return depth
+
+
 def encode_frame(value):
     """Return a JSON document with its length in front, as one piece."""
     body = to_bytes(encode_json(value))
@@ -1025,10 +1042,9 @@ class Parameters:
         """Return what a client with these Settings asks for."""
         self = cls()
         for row in PARAMETERS:
-            if hasattr(settings, row.attribute) and row.attribute != "fq_rate":
-                value = getattr(settings, row.attribute)
-                if value is not None:
-                    setattr(self, row.attribute, value)
+            value = getattr(settings, row.attribute, None)
+            if value is not None:
+                setattr(self, row.attribute, value)
         self.rate, self.burst = settings.bitrate or (0, 0)
         self.length = settings.length
         if not self.length:
@@ -1175,6 +1191,8 @@ def results_from_json(document, ids):
     for name, kind in (("server_output_text", str), ("server_output_json", dict)):
         value = member(document, name)
         if isinstance(value, kind):
+            if nesting(value) > MAX_DEPTH:
+                raise IperfError(117, "%s is nested too deeply" % name)
             output = (name, value)
     return Results(cpu[0], cpu[1], cpu[2], has_retransmits,
                    congestion if isinstance(congestion, str) else None, streams, output)
@@ -1201,6 +1219,7 @@ _IPV6_TCLASS = getattr(socket, "IPV6_TCLASS", 67 if _LINUX else None)
 _MSG_TRUNC = getattr(socket, "MSG_TRUNC", 0) if _LINUX else 0
 _MSG_WAITALL = getattr(socket, "MSG_WAITALL", 0)
 CAN_SEND_FILES = hasattr(os, "sendfile")
+_SO_MAX_PACING_RATE = 47  # Linux
 _SIOCOUTQ = 0x5411  # Linux: bytes that were sent and not acknowledged
 
 TcpInfo = collections.namedtuple(
@@ -1270,7 +1289,7 @@ def set_congestion(sock, name):
     """Set a TCP socket's congestion control. Raises OSError if the system has not that one."""
     if _TCP_CONGESTION is None:
         raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
-    sock.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, name.encode("utf-8", "surrogateescape"))
+    sock.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, to_bytes(name))
 
 
 def set_no_delay(sock):
@@ -1326,6 +1345,14 @@ def set_window(sock, size):
         if size and actual[-1] < size:
             raise IperfError(141)
     return tuple(actual)
+
+
+def set_pacing(sock, rate):
+    """Let the kernel pace a socket at `rate` bit/s (Linux). Raises OSError."""
+    if not _LINUX:
+        raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
+    value = struct.pack("=Q", min(rate // 8, 2 ** 63))
+    sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, value)
 
 
 def bind_device(sock, device):
@@ -1421,7 +1448,7 @@ def cpu_times():
 
 
 def system_info():
-    """Return the line that `uname -a` style tools print of this host."""
+    """Return sysname, nodename, release, version and machine of this host, as iperf3 does."""
     if hasattr(os, "uname"):
         return " ".join(os.uname())
     import platform
@@ -1477,6 +1504,21 @@ def close_descriptors(keep):
                 os.close(descriptor)
             except OSError:
                 pass
+
+
+def open_unblocked(path, flags):
+    """Return a file, unbuffered; a pipe without another end is an error, not a wait.
+
+    Raises IperfError 14.
+    """
+    try:
+        flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(path, flags, 0o600)
+        if hasattr(os, "set_blocking"):
+            os.set_blocking(descriptor, True)
+        return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", 0)
+    except (OSError, ValueError) as error:
+        raise IperfError(14, error if isinstance(error, OSError) else str(error))
 
 
 def payload_file(block):
@@ -1745,9 +1787,8 @@ class Loop:
             for task in list(self._waiting):
                 if task.wait.deadline is not None and task.wait.deadline <= now:
                     self._resume_later(task, TIMED_OUT)
-        ready, self._ready = self._ready, collections.deque()
-        for task, value, error in ready:
-            self._resume(task, value, error)
+        for _ in range(len(self._ready)):
+            self._resume(*self._ready.popleft())
 
     def _resume(self, task, value, error):
         try:
@@ -1873,24 +1914,25 @@ def look_up(host, port, family, deadline):
     return answer[0]
 
 
-def connect(address, settings, deadline, number, prepare=None, port=0):
+def connect(address, local, device, deadline, number, prepare=None, port=0):
     """Connect a TCP socket, in a task; returns it, non-blocking.
 
-    address: a row of getaddrinfo; settings: -B, --bind-dev; port: the local one, 0 for any;
-    prepare: called with the socket before it connects. Raises IperfError `number`.
+    address: a row of getaddrinfo; local: a socket address or None (-B); device: to bind to, or
+    None; port: the local one, 0 for any; prepare: called with the socket before it connects.
+    Raises IperfError `number`.
     """
     family, _, _, _, place = address
     sock = None
     try:
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setblocking(False)
-        if settings.bind_dev:
-            bind_device(sock, settings.bind_dev)
-        if settings.bind or port:
-            local = socket.getaddrinfo(settings.bind, port, family, socket.SOCK_STREAM, 0,
-                                       socket.AI_PASSIVE)[0][4]
+        if device:
+            bind_device(sock, device)
+        if local or port:
+            if local is None:
+                local = ("0.0.0.0" if family == socket.AF_INET else "::", port)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(local)
+            sock.bind(local[:1] + (port,) + local[2:])
         if prepare:
             prepare(sock)
         status = sock.connect_ex(place)
@@ -1926,7 +1968,7 @@ _LIMIT = 0  # slot of the first line: bytes after which this end's senders stop,
 _RUN, _STOP = 0, 1  # a sender that is stopped ends; a receiver counts no more, but reads on
 
 # Status of a worker.
-_STARTING, _RUNNING, _STOPPED, _COMPLETE, _CLOSED, _FAILED = range(6)
+_STARTING, _RUNNING, _STOPPED, _COMPLETE, _CLOSED, _FAILED, _SPOILED = range(7)
 
 _CALL_TIMEOUT = 0.1  # seconds after which a blocked call returns, so that counters are prompt
 _HOUSEKEEPING = 0.25  # seconds between looks at the parent
@@ -2016,6 +2058,10 @@ class Worker:
             self._thread = None
 
 
+class FileTrouble(OSError):
+    """The file of -F could not be written."""
+
+
 class StreamLoop:
     """What sender and receiver share: slots, the look at the parent, the CPU figures."""
 
@@ -2056,7 +2102,7 @@ class StreamLoop:
             status = self.transfer()
         except OSError as error:
             self.ints[self.line + _ERRNO] = error.errno or 0
-            status = _FAILED
+            status = _SPOILED if isinstance(error, FileTrouble) else _FAILED
         self._end(status)
 
     def _end(self, status):
@@ -2191,10 +2237,7 @@ class TcpSender(StreamLoop):
 
     @staticmethod
     def open_file(path):
-        try:
-            return open(path, "rb", 0)
-        except OSError as error:
-            raise IperfError(14, error)
+        return open_unblocked(path, os.O_RDONLY)
 
     def transfer(self):
         parameters = self.parameters
@@ -2333,10 +2376,7 @@ class TcpReceiver(StreamLoop):
 
     @staticmethod
     def open_file(path):
-        try:
-            return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", 0)
-        except OSError as error:
-            raise IperfError(14, error)
+        return open_unblocked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
     def transfer(self):
         ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
@@ -2348,8 +2388,8 @@ class TcpReceiver(StreamLoop):
         # amount, they would make the counters late.
         amount = bool(self.parameters.bytes or self.parameters.blocks)
         whole = plain | _MSG_WAITALL if self.plan.whole and not amount else plain
-        flags = whole
-        receive, write = self.sock.recv_into, self.file.write if self.file else None
+        flags = plain
+        receive = self.sock.recv_into
         received, count = 0, 1
         mark, marked = time.monotonic(), 0
         while count and not ints[command_slot]:
@@ -2361,8 +2401,8 @@ class TcpReceiver(StreamLoop):
                         break
                     received += count
                     ints[count_slot] = received
-                    if write:
-                        write(view[:count])
+                    if self.file:
+                        self._store(view[:count])
                     if count < enough:
                         break
             except BlockingIOError:
@@ -2380,13 +2420,21 @@ class TcpReceiver(StreamLoop):
         if not count and not ints[command_slot]:
             return _CLOSED
         self._end(_STOPPED)
-        self._drain(receive, view, plain, write, count)
+        self._drain(receive, view, plain, count)
         return _STOPPED
 
-    def _drain(self, receive, view, flags, write, count):
+    def _store(self, view):
+        """Write to the file (-F)."""
+        try:
+            while len(view):
+                view = view[self.file.write(view):]
+        except OSError as error:
+            raise FileTrouble(error.errno, error.strerror)
+
+    def _drain(self, receive, view, flags, count):
         """Read to the end of the stream, so that the peer is not reset while it still sends."""
-        if write and count:
-            write(view[:count])
+        if self.file and count:
+            self._store(view[:count])
         while True:
             try:
                 count = receive(view, len(view), flags)
@@ -2395,8 +2443,8 @@ class TcpReceiver(StreamLoop):
                 continue
             if not count:
                 return
-            if write:
-                write(view[:count])
+            if self.file:
+                self._store(view[:count])
             self.look_around()
 
 
@@ -2446,6 +2494,36 @@ class Event(dict):
 def first_facts():
     """Return the start object of a test of which nothing is known yet."""
     return {"connected": [], "version": VERSION_TEXT, "system_info": system_info()}
+
+
+class Document:
+    """Collect the events of one test into the document that `-J` prints."""
+
+    _ORDER = ("start", "intervals", "end", "error", "title", "extra_data", "server_output_json",
+              "server_output_text")
+
+    def __init__(self, facts=None):
+        """facts: what `start` is until more is known (data of a version event)."""
+        self._members = {"start": facts or {}, "intervals": [], "end": {}}
+
+    def add(self, event):
+        """Take an event in. Those that are no part of a document change nothing."""
+        name, data = event["event"], event["data"]
+        if name == "interval":
+            self._members["intervals"].append(data)
+        elif name in ("version", "connecting", "accepted", "start"):
+            self._members["start"] = data
+        elif name == "done":
+            for name in ("title", "extra_data"):
+                if event.get(name) is not None:
+                    self._members[name] = event[name]
+        elif name in self._ORDER:
+            self._members[name] = data
+
+    def members(self):
+        """Return the document so far, members in iperf3's order."""
+        return collections.OrderedDict((name, self._members[name]) for name in self._ORDER
+                                       if name in self._members)
 
 
 class Stream:
@@ -2509,13 +2587,15 @@ class Test:
         sender = self.sends(index)
         plan = call_plan(self.parameters, len(self.ids))
         line = self._counters.line(index)
+        path = self.settings.file
         if sender:
             lines = [self._counters.line(i) for i in range(len(self.ids)) if self.sends(i)]
-            loop = TcpSender(sock, self._counters, index, self.parameters, plan,
-                             self.settings.file, lines)
+            loop = TcpSender(sock, self._counters, index, self.parameters, plan, path, lines)
         else:
-            loop = TcpReceiver(sock, self._counters, index, self.parameters, plan,
-                               self.settings.file)
+            # differs: with --bidir iperf3 would write over the file that it sends.
+            if self.parameters.bidirectional:
+                path = None
+            loop = TcpReceiver(sock, self._counters, index, self.parameters, plan, path)
         try:
             worker = Worker(loop, self._gate, self._threaded)
         except (OSError, RuntimeError) as error:
@@ -2577,17 +2657,19 @@ class Test:
         return self.parameters.bytes or self.parameters.blocks * self.parameters.length
 
     def _set_limit(self):
-        if self._amount():
+        # The omitted part of a client ends later than that of its server, which therefore cannot
+        # know when the amount is through: it sends until it is told.
+        if self._amount() and not (self.server and self.parameters.omit):
             ints = self._counters.ints
-            ints[_LIMIT] = self._amount() + sum(ints[stream.line + _BYTES]
-                                                for stream in self.streams if stream.sender)
+            ints[_LIMIT] = min(2 ** 63 - 1, self._amount() + sum(
+                ints[stream.line + _BYTES] for stream in self.streams if stream.sender))
 
     def _time_to_amount(self, now):
         """Return after how many seconds to look again whether the amount is through."""
-        received = self._received()
-        if received <= 0:
+        done = max(self._measured(True), self._measured(False))
+        if done <= 0:
             return 0.002
-        left = (self._amount() - received) * (now - self._origin) / received
+        left = (self._amount() - done) * (now - self._origin) / done
         return min(0.05, max(0.0005, left / 2))
 
     # While it runs
@@ -2600,7 +2682,7 @@ class Test:
             due.append(self._origin + parameters.omit)
         elif parameters.time and not self.server:
             due.append(self._origin + parameters.time)
-        elif self._amount():
+        elif self._amount() and not self.server:
             due.append(now + self._time_to_amount(now))
         if self.settings.interval:
             due.append(self._origin + self._tick * self.settings.interval)
@@ -2612,7 +2694,8 @@ class Test:
             # differs: the end of an omitted part that is no multiple of -i is reported, too.
             if self.settings.interval:
                 self._emit_interval(self._take_interval(now))
-            self._sample()
+            else:
+                self._sample()
             for stream in self.streams:
                 stream.statistics.start_measuring()
             self.omitting = False
@@ -2672,14 +2755,15 @@ class Test:
             return [("", rows[:half]), ("_bidir_reverse", rows[half:])]
         return [("", rows)]
 
-    def _received(self):
+    def _measured(self, sent):
+        """Return the bytes that this end has sent, or received, since measuring began."""
         return sum(self._counters.ints[stream.line + _BYTES] - stream.statistics.omitted_bytes
-                   for stream in self.streams if not stream.sender)
+                   for stream in self.streams if stream.sender == sent)
 
     def _amount_done(self, streams, received):
         """Return whether the amount of -n or -k is through on these streams."""
         if received:
-            return self._received() >= self._amount()
+            return self._measured(False) >= self._amount()
         return all(self._counters.ints[stream.line + _STATUS] >= _COMPLETE for stream in streams)
 
     def is_over(self, now):
@@ -2702,14 +2786,18 @@ class Test:
         A broken stream alone is no error: the control connection may know better why.
         """
         ints = self._counters.ints
-        receiving = [stream for stream in self.streams if not stream.sender]
-        if receiving:
-            count = sum(ints[stream.line + _BYTES] for stream in receiving)
+        watched = [stream for stream in self.streams if not stream.sender]
+        if self.server and not self.parameters.time:
+            watched = self.streams  # no watchdog ends a client that never reads
+        if watched:
+            count = sum(ints[stream.line + _BYTES] for stream in watched)
             if count != self._progress[1]:
                 self._progress = (now, count)
             elif now - self._progress[0] > DATA_TIMEOUT:
                 raise IperfError(144)
         for stream in self.streams:
+            if ints[stream.line + _STATUS] == _SPOILED:
+                raise IperfError(14, self._worker_error(stream))
             if stream.worker.ended() and ints[stream.line + _STATUS] in (_STARTING, _RUNNING):
                 raise IperfError(205 if stream.sender else 206, "the stream's worker has died")
         failed = [stream for stream in self.streams if ints[stream.line + _STATUS] == _FAILED]
@@ -2718,17 +2806,19 @@ class Test:
         elif self._broken_since is None:
             self._broken_since = now
         elif now - self._broken_since > 2.0:
-            number = ints[failed[0].line + _ERRNO]
-            raise IperfError(205 if failed[0].sender else 206,
-                             OSError(number, os.strerror(number)))
+            raise IperfError(205 if failed[0].sender else 206, self._worker_error(failed[0]))
+
+    def _worker_error(self, stream):
+        number = self._counters.ints[stream.line + _ERRNO]
+        return OSError(number, os.strerror(number))
 
     # The end
 
     def stop(self, now):
         """End measuring, in a task: stop the workers, take the last figures.
 
-        now: when the end came. The workers see the stop within a call; one that is blocked
-        longer than a few milliseconds is left out of the wait, and woken afterwards.
+        now: when the end came. The workers see the stop within a call; the wait for one that
+        is blocked is short, and a sender is woken afterwards.
         """
         ints = self._counters.ints
         if self._amount():
@@ -2739,15 +2829,12 @@ class Test:
             now = self._amount_time() or now
         for stream in self.streams:
             ints[stream.line + _COMMAND] = _STOP
-        asked = time.monotonic()
-        while any(ints[stream.line + _STATUS] in (_STARTING, _RUNNING)
-                  for stream in self.streams):
+        asked, sent = time.monotonic(), self._measured(True)
+        while time.monotonic() < asked + 0.003 and any(
+                ints[stream.line + _STATUS] in (_STARTING, _RUNNING) for stream in self.streams):
             yield from pause(0.0003)
-            if time.monotonic() > asked + 0.004:
-                break  # blocked: nothing went on meanwhile
-        else:
-            if not self._amount() and any(stream.sender for stream in self.streams):
-                now += min(0.003, time.monotonic() - asked)
+        if not self._amount() and self._measured(True) != sent:
+            now += time.monotonic() - asked
         self.finish(now)
         for stream in self.streams:
             if stream.sender:
@@ -2756,7 +2843,7 @@ class Test:
     def _amount_time(self):
         """Return when the amount of -n or -k was through, 0 if it was not."""
         if self.parameters.bidirectional or not (
-                self._all_complete() or self._received() >= self._amount()):
+                self._all_complete() or self._measured(False) >= self._amount()):
             return 0
         return max(self._counters.floats[stream.line + _FINISHED] for stream in self.streams)
 
@@ -2772,7 +2859,7 @@ class Test:
             return
         last, changed = -1, time.monotonic()
         while not self.omitting:
-            count, now = self._received(), time.monotonic()
+            count, now = self._measured(False), time.monotonic()
             if count != last:
                 last, changed = count, now
             if count >= amount or now - changed > 0.1:
@@ -2830,6 +2917,7 @@ class Test:
         end = {"streams": []}
         objects = []
         for stream in self.streams:
+            # differs: with --bidir iperf3 takes the client's time for all sender rows.
             times = (local, other) if stream.sender else (other, local)
             result = remote.streams.get(stream.id) if remote else None
             row = stream_summary(stream.statistics, result, times[0], times[1], local)
@@ -2901,21 +2989,6 @@ class Test:
             self._gate = (None, None)
 
 
-###############################################################################
-# client ######################################################################
-###############################################################################
-# The client's side of the protocol. Nothing here prints.
-
-_STEPS = {  # what the client waits for, for the error of a deadline
-    PARAM_EXCHANGE: "answer to the cookie",
-    CREATE_STREAMS: "answer to the parameters",
-    TEST_START: "start of the test",
-    TEST_RUNNING: "start of the test",
-    EXCHANGE_RESULTS: "answer to the end of the test",
-    DISPLAY_RESULTS: "answer to the results",
-}
-
-
 class Driver:
     """What client and server share: events, a loop, and a way to stop."""
 
@@ -2926,7 +2999,7 @@ class Driver:
         self._events = collections.deque()
         self._stop_reason = None
 
-    def stop(self, reason="stopped"):
+    def stop(self, reason="on request"):
         """End what is going on, in order; events of the end still come.
 
         May be called from a signal handler or another thread. reason: for the error event.
@@ -2938,12 +3011,12 @@ class Driver:
         event = Event(event=name, data=data)
         event.update(more)
         self._events.append(event)
+        return event
 
 
 def interrupt_text(side, reason):
-    """Return iperf3's text for an end by a signal, like `Interrupt(2)`, or by stop()."""
-    text = "interrupt - the %s has terminated" % side
-    return text + (" by signal %s" if reason.endswith(")") else ": %s") % reason
+    """Return iperf3's text for an end by a signal (or by stop()). reason: like `by signal X(N)`."""
+    return "interrupt - the %s has terminated %s" % (side, reason)
 
 
 def read_state(sock, deadline, step):
@@ -2974,6 +3047,27 @@ def read_frame(sock, deadline, limit, number):
         raise IperfError(number, "the text is no JSON")
 
 
+def timestamp(now):
+    """Return the timestamp object of a time in seconds since 1970."""
+    return {"time": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now)),
+            "timesecs": int(now), "timemillisecs": int(now * 1000)}
+
+
+###############################################################################
+# client ######################################################################
+###############################################################################
+# The client's side of the protocol. Nothing here prints.
+
+_STEPS = {  # what the client waits for, for the error of a deadline
+    PARAM_EXCHANGE: "answer to the cookie",
+    CREATE_STREAMS: "answer to the parameters",
+    TEST_START: "start of the test",
+    TEST_RUNNING: "start of the test",
+    EXCHANGE_RESULTS: "answer to the end of the test",
+    DISPLAY_RESULTS: "answer to the results",
+}
+
+
 class Client(Driver):
     """Run one test against a server.
 
@@ -2982,16 +3076,17 @@ class Client(Driver):
     """
 
     def __init__(self, settings):
-        Driver.__init__(self, settings)
         if settings.zerocopy and not CAN_SEND_FILES:
             raise IperfError(11)
         if settings.skip_rx_copy and not _MSG_TRUNC:
             raise IperfError(39)
-        self.document = {"start": {}, "intervals": [], "end": {}}
+        Driver.__init__(self, settings)
         self._control = None
         self._parameters = Parameters.from_settings(settings)
         self._test = None
         self._last_state = 0
+        self._local = None  # address to bind to (-B)
+        self._reported = False  # the summary went out
 
     def __iter__(self):
         task = self._loop.spawn(self._run())
@@ -2999,9 +3094,7 @@ class Client(Driver):
         try:
             while not task.done or self._events:
                 while self._events:
-                    event = self._events.popleft()
-                    self._keep(event)
-                    yield event
+                    yield self._events.popleft()
                 if task.done:
                     break
                 if self._stop_reason is not None and not stopping:
@@ -3017,42 +3110,34 @@ class Client(Driver):
 
         Raises IperfError, with the results so far in its `document`; also if it was stopped.
         """
-        for _ in self:
-            pass
+        document = Document()
+        for event in self:
+            document.add(event)
         if isinstance(self.error, Interrupted):
             self.error = IperfError(119, self.error.reason)
         if self.error is not None:
-            self.error.document = self.document
+            self.error.document = document.members()
             raise self.error
-        return self.document
-
-    def _keep(self, event):
-        name, data = event["event"], event["data"]
-        if name == "interval":
-            self.document["intervals"].append(data)
-        elif name in ("version", "start"):
-            self.document["start"] = data
-        elif name not in ("connecting", "connected", "measuring", "done"):
-            self.document[name] = data
+        return document.members()
 
     # The conversation, step by step
 
     def _run(self):
+        patience = CLOSING_TIMEOUT
         try:
-            try:
-                yield from self._connect()
-                yield from self._exchange_parameters()
-                yield from self._create_streams()
-                yield from self._measure()
-                yield from self._exchange_results()
-                yield from self._finish()
-            except OSError as error:  # out of descriptors, say
-                raise IperfError(100, error)
-            self._emit("done", None, ok=True)
-        except (IperfError, Interrupted) as error:
-            self.error = error
-            yield from self._fail(error)
-            self._emit("done", None, ok=False)
+            yield from self._connect()
+            yield from self._exchange_parameters()
+            yield from self._create_streams()
+            yield from self._measure()
+            yield from self._exchange_results()
+            yield from self._finish()
+        except Exception as error:
+            patience = 0.2
+            if not self._reported:
+                self.error = as_failure(error)
+                self._fail(self.error)
+        if self._control is not None:
+            yield from close_orderly(self._control, patience)
 
     def _connect(self):
         settings, test = self.settings, self._new_test()
@@ -3063,11 +3148,17 @@ class Client(Driver):
         deadline = time.monotonic() + timeout
         self._address = yield from look_up(settings.client, settings.port, families(settings),
                                            deadline)
-        sock = self._control = yield from connect(self._address, settings, deadline, 103)
+        if settings.bind:
+            self._local = (yield from look_up(settings.bind, 0, self._address[0], deadline))[4]
+        sock = self._control = yield from self._dial(deadline, 103)
         set_no_delay(sock)
         test.start_cpu()
         self._cookie = make_cookie()
         yield from write_all(sock, self._cookie, deadline, 105)
+
+    def _dial(self, deadline, number, prepare=None, port=0):
+        return connect(self._address, self._local, self.settings.bind_dev, deadline, number,
+                       prepare, port)
 
     def _new_test(self):
         self._test = Test(self.settings, self._parameters, False, self._emit)
@@ -3176,30 +3267,23 @@ class Client(Driver):
         for index in range(len(self._test.ids)):
             port = self.settings.cport + index if self.settings.cport else 0
             deadline = time.monotonic() + REPLY_TIMEOUT
-            sock = yield from self._or_server_error(connect(
-                self._address, self.settings, deadline, 203, self._prepare, port))
+            sock = yield from self._or_server_error(self._dial(deadline, 203, self._prepare, port))
             try:
                 yield from write_all(sock, self._cookie, deadline, 203)
+                self._test.add_stream(sock)
             except BaseException:
                 sock.close()
                 raise
-            self._test.add_stream(sock)
 
-    def _or_server_error(self, task):
-        """Run a step; if it fails, prefer what the server has to say about it."""
+    def _or_server_error(self, step):
+        """Run a step (a generator); if it fails, prefer what the server has to say about it."""
         try:
-            return (yield from task)
+            return (yield from step)
         except IperfError as error:
             if error.number not in (203, 205, 206):
                 raise
-            try:
-                yield Wait(self._control, READ, time.monotonic() + 0.2)
-                self._control.getpeername()
-                data = self._control.recv(1, socket.MSG_PEEK)
-            except OSError:
-                data = b""
-            if data:
-                yield from self._expect()
+            if (yield Wait(self._control, READ, time.monotonic() + 0.2)) == READY:
+                yield from self._expect(step="state")
             raise error
 
     def _measure(self):
@@ -3213,7 +3297,7 @@ class Client(Driver):
             if test.is_over(now):
                 break
             test.advance(now)
-            reason = yield Wait(self._control, READ, min(test.deadline(), now + 1.0))
+            reason = yield Wait(self._control, READ, test.deadline())
             if reason == READY:
                 state = yield from self._expect(TEST_RUNNING, EXCHANGE_RESULTS,
                                                 step="state")
@@ -3242,14 +3326,14 @@ class Client(Driver):
         self._emit("end", test.summary(), remote=True)
         yield from test.settle()
         test.close()
+        self._done(True)
         yield from write_all(self._control, encode_state(IPERF_DONE),
                              time.monotonic() + STEP_TIMEOUT, 111)
-        if self._parameters.title is not None:
-            self.document["title"] = self._parameters.title
-        if self._parameters.extra_data is not None:
-            self.document["extra_data"] = self._parameters.extra_data
-        sock, self._control = self._control, None
-        yield from close_orderly(sock)
+
+    def _done(self, ok):
+        self._reported = True
+        self._emit("done", None, ok=ok, title=self._parameters.title,
+                   extra_data=self._parameters.extra_data)
 
     def _fail(self, error):
         """Say good-bye to the server, and report."""
@@ -3258,6 +3342,7 @@ class Client(Driver):
         if test is None:  # not even that could be made
             self._report(error)
             self._emit("end", {}, remote=False)
+            self._done(False)
             return
         test.finish(time.monotonic())
         if sock is not None:
@@ -3276,12 +3361,7 @@ class Client(Driver):
         summary = interrupted or (test.started and error.number == 120)
         self._emit("end", test.summary() if summary else {}, remote=False)
         test.close()
-        if sock is not None:
-            self._control = None
-            if interrupted:
-                sock.close()
-            else:
-                yield from close_orderly(sock, 0.2)
+        self._done(False)
 
     def _report(self, error):
         first, lines = str(error), ["error - %s" % error]
@@ -3298,12 +3378,6 @@ class Client(Driver):
             self._test.close()
         if self._control:
             self._control.close()
-
-
-def timestamp(now):
-    """Return the timestamp object of a time in seconds since 1970."""
-    return {"time": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now)),
-            "timesecs": int(now), "timemillisecs": int(now * 1000)}
 
 
 ###############################################################################
@@ -3402,13 +3476,9 @@ class Server(Driver):
             return not self._sessions
         return False
 
-    def _emit_error(self, error):
-        text = server_error_text(error)
-        self._emit("error", text, line=text, server=True)
-
     def emit_for(self, number, name, data, **more):
-        """Emit an event of test `number`."""
-        self._emit(name, data, server=True, test=number, **more)
+        """Emit an event of test `number`, and return it."""
+        return self._emit(name, data, server=True, test=number, **more)
 
     def make_scribe(self):
         """Return what makes the text of one test, None if nobody gave a way to."""
@@ -3417,6 +3487,7 @@ class Server(Driver):
     def _interrupt(self):
         """Stop for good: tell the client, if one is there."""
         error = Interrupted(self._stop_reason)
+        self._loop.wake(self._acceptor, error)
         if self._current is not None:
             self._loop.wake(self._current.task, error)
         else:
@@ -3463,9 +3534,13 @@ class Server(Driver):
         """Let a session look at what changed, or throw `error` into it."""
         self._loop.wake(session.task, error)
 
+    def is_free(self):
+        """Return whether a new test could begin."""
+        return self._current is None and not self._finished and self.error is None
+
     def begin(self, session):
         """Give the server to a session; returns the number of its test, 0 if it is busy."""
-        if self._current is not None or self._finished or self.error is not None:
+        if not self.is_free():
             return 0
         self._current = session
         return self._number
@@ -3496,7 +3571,8 @@ class Server(Driver):
     def report(self, error):
         """Report an error that is no test's."""
         if self.error is None:
-            self._emit_error(error)
+            text = server_error_text(error)
+            self._emit("error", text, line=text, server=True)
             self._emit("end", {}, server=True)
             self._emit("done", None, ok=False, server=True)
 
@@ -3515,7 +3591,7 @@ class Session:
         self._parameters = None
         self._scribe = None  # makes the text that the client asked for
         self._output = []
-        self._document = {"start": {}, "intervals": [], "end": {}}
+        self._document = None  # or the document that it asked for
 
     def awaits_stream(self):
         test = self._test
@@ -3530,14 +3606,10 @@ class Session:
             self._control = None
 
     def _emit(self, name, data, **more):
-        self._server.emit_for(self._number, name, data, **more)
-        if name == "interval":
-            self._document["intervals"].append(data)
-        elif name in ("start", "end"):
-            self._document[name] = data
+        event = self._server.emit_for(self._number, name, data, **more)
+        if self._document is not None:
+            self._document.add(event)
         if self._scribe is not None:
-            event = Event(event=name, data=data, server=True)
-            event.update(more)
             self._output += self._scribe.render(event)
 
     # The conversation, step by step
@@ -3546,6 +3618,9 @@ class Session:
         try:
             if not (yield from self._greet()):
                 return
+            if not self._server.is_free():
+                yield from self._deny()
+                return
             document = yield from self._read_parameters()
             if document is None:
                 return
@@ -3553,16 +3628,15 @@ class Session:
             if not self._number:
                 yield from self._deny()
                 return
+            last_words = b""
             try:
-                try:
-                    yield from self._create_streams(document)
-                    yield from self._measure()
-                    yield from self._exchange_results()
-                    yield from self._finish()
-                except OSError as error:  # out of descriptors, say
-                    raise IperfError(100, error)
-            except (IperfError, Interrupted) as error:
-                yield from self._fail(error)
+                yield from self._create_streams(document)
+                yield from self._measure()
+                yield from self._exchange_results()
+                yield from self._finish()
+            except Exception as error:
+                last_words = self._fail(as_failure(error))
+            yield from self._say_good_bye(last_words)
         finally:
             self.close()
             self._server.leave(self)
@@ -3608,8 +3682,9 @@ class Session:
             yield from write_all(sock, encode_state(PARAM_EXCHANGE), deadline, 111)
             return (yield from read_frame(sock, deadline, MAX_PARAMETERS, 114))
         except IperfError as error:
-            self._server.report(error)
-            yield from self._say_good_bye(encode_error(error))
+            if error.number not in (120, 121):  # the server's own end
+                self._server.report(error)
+                yield from self._say_good_bye(encode_error(error))
             return None
 
     def _deny(self):
@@ -3630,11 +3705,11 @@ class Session:
         try:
             self._prepare(sock)
             self._test.add_stream(sock)
-            error = None
-        except IperfError as failure:
+            failure = None
+        except Exception as error:
             sock.close()
-            error = failure
-        self._server.wake(self, error)
+            failure = as_failure(error)
+        self._server.wake(self, failure)
 
     def _probe_options(self):
         """Try the client's socket options on a socket of no use; returns the buffer sizes."""
@@ -3656,8 +3731,17 @@ class Session:
             try:
                 set_congestion(sock, parameters.congestion)
             except OSError:
-                if not self._test.streams:
-                    self._emit("warning", "TCP congestion control algorithm not supported")
+                self._warn("TCP congestion control algorithm not supported")
+        if parameters.fq_rate:
+            try:
+                set_pacing(sock, parameters.fq_rate)
+            except OSError:
+                self._warn("Unable to set socket pacing")
+
+    def _warn(self, text):
+        """Emit a warning, once a test."""
+        if not self._test.streams:
+            self._emit("warning", text)
 
     def _create_streams(self, document):
         settings = self._server.settings
@@ -3667,8 +3751,11 @@ class Session:
         if parameters.protocol == "SCTP":
             raise IperfError(202, OSError(errno.EPROTONOSUPPORT,
                                           os.strerror(errno.EPROTONOSUPPORT)))
-        if parameters.get_server_output and not (settings.json or settings.json_stream):
-            self._scribe = self._server.make_scribe()
+        if parameters.get_server_output:
+            if not (settings.json or settings.json_stream):
+                self._scribe = self._server.make_scribe()
+            if self._scribe is None:
+                self._document = Document()
         sizes = self._probe_options()
         self._test = test = Test(settings, parameters, True, self._emit)
         start = test.start
@@ -3751,7 +3838,7 @@ class Session:
             if self._scribe is not None:
                 output = ("server_output_text", "".join(line + "\n" for line in self._output))
             else:
-                output = ("server_output_json", self._document)
+                output = ("server_output_json", self._document.members())
         data = encode_frame(results_to_json(test.results(output)))
         yield from write_all(sock, data, time.monotonic() + REPLY_TIMEOUT, 116)
         yield from self._send_state(DISPLAY_RESULTS)
@@ -3766,7 +3853,6 @@ class Session:
         yield from self._test.settle()
         self._test.close()
         self._done(True)
-        yield from self._say_good_bye(b"")
 
     def _done(self, ok):
         """Report the end of the test, and let the next client in while this one closes."""
@@ -3776,7 +3862,7 @@ class Session:
         self._server.complete(self)
 
     def _fail(self, error):
-        """Tell the client why the test is over, and report."""
+        """Report why the test is over; returns the last bytes for the client."""
         test = self._test
         interrupted, quiet = isinstance(error, Interrupted), isinstance(error, Quit)
         if interrupted:
@@ -3791,17 +3877,14 @@ class Session:
             if interrupted or error.number == 119:
                 summary = test.summary()
         if not quiet:
-            self._emit_error(error)
+            text = server_error_text(error)
+            self._emit("error", text, line=text)
         if not reported:
             self._emit("end", summary, remote=False)
         if test is not None:
             test.close()
         self._done(False)
-        yield from self._say_good_bye(last_words)
-
-    def _emit_error(self, error):
-        text = server_error_text(error)
-        self._emit("error", text, line=text)
+        return last_words
 
 
 class Quit(IperfError):
@@ -4069,45 +4152,21 @@ def printable(text):
 class JsonRenderer:
     """One document per test, as `-J` prints it."""
 
-    def __init__(self, title=None, extra_data=None):
-        self._title, self._extra_data = title, extra_data
-        self._facts = {}
-        self._documents = {}
-
-    def _document(self, event):
-        key = event.get("test")
-        if key not in self._documents:
-            self._documents[key] = {"start": self._facts, "intervals": [], "end": {}}
-        return self._documents[key]
+    def __init__(self):
+        self._facts = None
+        self._documents = {}  # of the tests under way, by number
 
     def render(self, event):
-        name, data = event["event"], event["data"]
-        if name == "version":
-            self._facts = data
-        elif name in ("connecting", "start"):
-            self._document(event)["start"] = data
-        elif name == "accepted":
-            # iperf3: what a server says of a test that fails before it starts ends here.
-            self._document(event)["start"] = data
-        elif name == "interval":
-            self._document(event)["intervals"].append(data)
-        elif name in ("end", "error", "server_output_text", "server_output_json"):
-            self._document(event)[name] = data
-        elif name == "done":
-            return [encode_json(self._complete(event), 0)]
-        return []
-
-    def _complete(self, event):
-        document = self._document(event)
-        del self._documents[event.get("test")]
-        for name, own in (("title", self._title), ("extra_data", self._extra_data)):
-            value = event.get(name, own)
-            if value is not None:
-                document[name] = value
-        order = ("start", "intervals", "end", "error", "title", "extra_data",
-                 "server_output_json", "server_output_text")
-        return collections.OrderedDict((name, document[name]) for name in order
-                                       if name in document)
+        if event["event"] == "version":
+            self._facts = event["data"]
+            return []
+        number = event.get("test")
+        if number not in self._documents:
+            self._documents[number] = Document(self._facts)
+        self._documents[number].add(event)
+        if event["event"] != "done":
+            return []
+        return [encode_json(self._documents.pop(number).members(), 0)]
 
 
 class JsonStreamRenderer:
@@ -4115,19 +4174,19 @@ class JsonStreamRenderer:
 
     _EVENTS = ("start", "interval", "end", "error", "server_output_text", "server_output_json")
 
-    def __init__(self, title=None, extra_data=None, full=False):
+    def __init__(self, full=False):
         """full: print the whole document behind the end event."""
-        self._whole = JsonRenderer(title, extra_data) if full else None
-        self._end = {}
+        self._whole = JsonRenderer() if full else None
+        self._ends = {}
 
     def render(self, event):
         lines = []
         name, data = event["event"], event["data"]
         if name == "end":
-            self._end = data  # always the last
+            self._ends[event.get("test")] = data  # it is always the last
         elif name == "done":
-            lines.append(encode_json({"event": "end", "data": self._end}))
-            self._end = {}
+            data = self._ends.pop(event.get("test"), {})
+            lines.append(encode_json({"event": "end", "data": data}))
         elif name in self._EVENTS:
             lines.append(encode_json({"event": name, "data": event.get("first", data)}))
         if self._whole:
@@ -4208,10 +4267,9 @@ def complain(text):
 def make_renderer(settings):
     """Return the renderer that the settings ask for."""
     if settings.json_stream:
-        return JsonStreamRenderer(settings.title, settings.extra_data,
-                                  settings.json_stream_full_output)
+        return JsonStreamRenderer(settings.json_stream_full_output)
     if settings.json:
-        return JsonRenderer(settings.title, settings.extra_data)
+        return JsonRenderer()
     return TextRenderer(settings.verbose, settings.format, settings.title)
 
 
@@ -4232,7 +4290,7 @@ class Signals:
             # differs: nohup keeps its meaning.
             if name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN:
                 continue
-            reason = "%s(%d)" % (text, number)
+            reason = "by signal %s(%d)" % (text, number)
 
             def handle(number, frame, reason=reason):
                 self._driver.stop(reason)
@@ -4248,15 +4306,19 @@ def run_driver(driver, settings, output):
     """Run a client or server, print its events. Returns the exit status."""
     renderer = make_renderer(settings)
     text = not (settings.json or settings.json_stream)
+    complaints = []  # of the test, which come after its summary
     with Signals(driver):
         for event in driver:
-            if output.error is None and (
-                    event["event"] == "warning" or (event["event"] == "error" and text)):
-                for line in error_lines(event):
-                    complain(line)
+            if event["event"] == "warning":
+                complain("\n".join(error_lines(event)))
+            elif event["event"] == "error" and text and output.error is None:
+                complaints += error_lines(event)
             output.write(renderer.render(event))
+            if event["event"] == "done" and complaints:
+                complain("\n".join(complaints))
+                complaints = []
             if output.error is not None and not event.get("server"):
-                driver.stop("output closed")
+                driver.stop("with its output closed")
     if isinstance(driver.error, IperfError):
         return 1
     return 0
@@ -4392,4 +4454,7 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # before the handler was there, or after
+        sys.exit(0)

@@ -76,9 +76,7 @@ def events_of(document, role, number=None):
         yield event("error", document["error"], first="the first of two texts",
                     line="error - " + document["error"], **more)
     yield event("end", document["end"], remote=True, **more)
-    titles = {}
-    if role == "server":
-        titles = {"title": document.get("title"), "extra_data": document.get("extra_data")}
+    titles = {"title": document.get("title"), "extra_data": document.get("extra_data")}
     yield event("done", None, ok="error" not in document, **dict(more, **titles))
 
 
@@ -101,11 +99,7 @@ class Json(unittest.TestCase):
         for case, side in captures.outputs("json"):
             with self.subTest(case=case.name, side=side):
                 command = case.commands[side]
-                client = case.commands.get("client", command)
-                titles = (None, None)
-                if command.role == "client":
-                    titles = client.value("-T"), client.value("--extra-data")
-                renderer = pyperf3.JsonRenderer(*titles)
+                renderer = pyperf3.JsonRenderer()
                 made = ""
                 for number, document in enumerate(documents(case, side), 1):
                     idle = "accepted_connection" not in document["start"]
@@ -130,12 +124,12 @@ class Json(unittest.TestCase):
         self.assertEqual(render(renderer, one[-1:]), pyperf3.encode_json(first, 0) + "\n")
 
     def test_order_of_the_members_whatever_the_order_of_the_events(self):
-        renderer = pyperf3.JsonRenderer("title", "extra")
+        renderer = pyperf3.JsonRenderer()
         start = {"connected": []}
         render(renderer, [event("version", start), event("end", {}),
                           event("server_output_text", "text"), event("error", "what")])
-        made = json.loads(render(renderer, [event("done", None, ok=False)]),
-                          object_pairs_hook=list)
+        made = json.loads(render(renderer, [event("done", None, ok=False, extra_data="extra",
+                                                  title="title")]), object_pairs_hook=list)
         self.assertEqual([name for name, _ in made],
                          ["start", "intervals", "end", "error", "title", "extra_data",
                           "server_output_text"])
@@ -197,9 +191,10 @@ class JsonStream(unittest.TestCase):
                          '{"event":"end","data":{}}\n')
 
     def test_title_and_extra_data_stand_in_the_whole_document_only(self):
-        renderer = pyperf3.JsonStreamRenderer("title", "extra", True)
+        renderer = pyperf3.JsonStreamRenderer(True)
         lines = render(renderer, [event("version", {}), event("end", {}),
-                                  event("done", None, ok=True)]).split("\n")
+                                  event("done", None, ok=True, title="title",
+                                        extra_data="extra")]).split("\n")
         self.assertEqual(lines[0], '{"event":"end","data":{}}')
         self.assertEqual(list(captures.parse("\n".join(lines[1:]))),
                          ["start", "intervals", "end", "title", "extra_data"])

@@ -336,7 +336,7 @@ class Summaries(unittest.TestCase):
                 client="127.0.0.1", port=listener.getsockname()[1], reverse=reverse))
             ends = []
             for event in client:
-                client.stop("Interrupt(2)")
+                client.stop("by signal Interrupt(2)")
                 if event["event"] == "end":
                     ends.append(event["data"])
             self.assertEqual(len(ends), 1)

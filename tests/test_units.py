@@ -184,18 +184,18 @@ CAPTURED = {
     "err-window-run client": pyperf3.IperfError(141, None, 0),
     "err-window-run server": pyperf3.IperfError(141),
     "sig-client-killed server": pyperf3.IperfError(109),
-    "sig-client-sighup-reverse client": pyperf3.Interrupted("Hangup(1)"),
+    "sig-client-sighup-reverse client": pyperf3.Interrupted("by signal Hangup(1)"),
     "sig-client-sighup-reverse server": pyperf3.IperfError(119),
-    "sig-client-sigint client": pyperf3.Interrupted("Interrupt(2)"),
+    "sig-client-sigint client": pyperf3.Interrupted("by signal Interrupt(2)"),
     "sig-client-sigint server": pyperf3.IperfError(119),
-    "sig-client-sigint-connecting client": pyperf3.Interrupted("Interrupt(2)"),
-    "sig-client-sigint-late client": pyperf3.Interrupted("Interrupt(2)"),
+    "sig-client-sigint-connecting client": pyperf3.Interrupted("by signal Interrupt(2)"),
+    "sig-client-sigint-late client": pyperf3.Interrupted("by signal Interrupt(2)"),
     "sig-client-sigint-late server": pyperf3.IperfError(119),
-    "sig-server-idle-sigint server": pyperf3.Interrupted("Interrupt(2)"),
-    "sig-server-idle-sigterm server": pyperf3.Interrupted("Terminated(15)"),
+    "sig-server-idle-sigint server": pyperf3.Interrupted("by signal Interrupt(2)"),
+    "sig-server-idle-sigterm server": pyperf3.Interrupted("by signal Terminated(15)"),
     "sig-server-killed client": pyperf3.IperfError(109),
     "sig-server-sigterm client": pyperf3.IperfError(120),
-    "sig-server-sigterm server": pyperf3.Interrupted("Terminated(15)"),
+    "sig-server-sigterm server": pyperf3.Interrupted("by signal Terminated(15)"),
 }
 
 
@@ -251,8 +251,8 @@ class Errors(unittest.TestCase):
         self.assertEqual(str(pyperf3.IperfError(-7)), "int_errno=-7: ")
 
     def test_interruption_by_a_call_names_its_reason(self):
-        self.assertEqual(pyperf3.interrupt_text("client", "stopped"),
-                         "interrupt - the client has terminated: stopped")
+        self.assertEqual(pyperf3.interrupt_text("client", "on request"),
+                         "interrupt - the client has terminated on request")
 
     def test_errors_survive_pickling_and_copying(self):
         import copy

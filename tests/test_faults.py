@@ -1,0 +1,281 @@
+"""Faults that were there once. Each test is named after what went wrong."""
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import pyperf3
+import support
+from test_hostile import COOKIE, PARAMETERS, FakeServer, connect, frame, receive
+
+
+class OneServer(unittest.TestCase):
+    def setUp(self):
+        self.server, self.port = support.start_server(support.OURS)
+        self.addCleanup(self.server.__exit__)
+
+    def converse(self, **more):
+        """Send a client's beginning; return the control connection."""
+        control = connect(self.port)
+        self.addCleanup(control.close)
+        control.sendall(COOKIE + frame(dict(PARAMETERS, **more)))
+        return control
+
+    def stream(self):
+        data = connect(self.port)
+        self.addCleanup(data.close)
+        data.sendall(COOKIE)
+        return data
+
+    def check_alive(self):
+        left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", self.port, "-n", "1M"))
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        self.assertNotIn("Traceback", self.server.err())
+
+    def test_enormous_amounts_overflowed_a_slot_and_ended_the_server(self):
+        for more in ({"blockcount": 10 ** 15}, {"num": 2 ** 63 - 1}, {"num": 2 ** 63 - 1024}):
+            control = self.converse(reverse=True, **more)
+            self.assertEqual(receive(control, 2), b"\x09\x0a")
+            data = self.stream()
+            self.assertEqual(receive(control, 2), b"\x01\x02")
+            self.assertTrue(receive(data, 1000))
+            control.sendall(b"\x0c")
+            receive(control, 100)
+            data.close()
+        self.check_alive()
+
+    def test_congestion_name_that_is_no_text_ended_the_server(self):
+        control = self.converse(congestion="\ud800")
+        self.assertEqual(receive(control, 2), b"\x09\x0a")
+        self.stream()
+        self.assertEqual(receive(control, 2), b"\x01\x02")
+        control.close()
+        self.check_alive()
+
+    def test_extra_data_connection_was_asked_for_parameters(self):
+        control = self.converse()
+        self.assertEqual(receive(control, 2), b"\x09\x0a")
+        self.stream()
+        self.assertEqual(receive(control, 2), b"\x01\x02")
+        extra = connect(self.port)
+        self.addCleanup(extra.close)
+        extra.sendall(COOKIE)
+        self.assertEqual(receive(extra, 10), b"\xff")
+        control.close()
+        self.check_alive()
+
+    def finish_test_without_closing(self):
+        control = self.converse()
+        self.assertEqual(receive(control, 2), b"\x09\x0a")
+        self.stream()
+        self.assertEqual(receive(control, 2), b"\x01\x02")
+        control.sendall(b"\x04" + frame({
+            "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0,
+            "sender_has_retransmits": 1, "streams": []}) + b"\x10")
+        receive(control, 1)
+        size, = struct.unpack("!I", receive(control, 4))
+        receive(control, size + 1)
+        return control
+
+    def test_signal_while_a_finished_client_had_not_closed_was_a_traceback(self):
+        self.finish_test_without_closing()
+        self.server.wait_for("test #2")
+        self.server.signal(signal.SIGINT)
+        left = self.server.finish(20.0)
+        self.assertEqual((left.code, left.err), (
+            0, "iperf3: interrupt - the server has terminated by signal Interrupt(2)\n"), left)
+
+    def test_stopped_server_waited_for_handshakes_and_took_new_ones(self):
+        silent = [connect(self.port) for _ in range(3)]
+        silent[1].sendall(COOKIE)
+        self.assertEqual(receive(silent[1], 1), b"\x09")
+        self.server.signal(signal.SIGTERM)
+        left = self.server.finish(8.0)  # a handshake has ten seconds
+        self.assertEqual(left.code, 0)
+        self.assertEqual(left.err.count("\n"), 1, left)
+        for sock in silent:
+            sock.close()
+
+
+class Client(unittest.TestCase):
+    def test_negative_amount_was_a_traceback(self):
+        with support.Program(support.OURS + ("--loopback", "-n", "-1", "-i", "0.2")) as program:
+            program.wait_for("sec ")
+            program.signal(signal.SIGINT)
+            left = program.finish(10.0)
+        self.assertEqual(left.code, 0, left)
+        self.assertNotIn("Traceback", left.err)
+
+    def test_server_error_while_streams_connect_was_a_traceback(self):
+        def play(sock):
+            receive(sock, 37)
+            sock.sendall(b"\x09")
+            receive(sock, struct.unpack("!I", receive(sock, 4))[0])
+            server.stop_listening()
+            sock.sendall(b"\x0a")
+            time.sleep(0.05)
+            sock.sendall(b"\xfe" + struct.pack("!ii", 202, 93))
+        server = FakeServer(play)
+        server.stop_listening = server._listener.close
+        with server:
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", server.port, "-t", "1"))
+        self.assertEqual(left.code, 1, left)
+        self.assertIn("iperf3: SERVER ERROR - unable to start stream listener: Protocol not"
+                      " supported", left.err)
+        self.assertNotIn("Traceback", left.err)
+
+    def test_reverse_amount_with_omit_waited_for_bytes_that_had_been_omitted(self):
+        for _ in range(4):
+            left = support.run(support.OURS + ("--loopback", "-R", "-b", "1500M", "-l", "16K",
+                                               "-n", "50M", "-O", "1", "-i", "0"), 30.0)
+            self.assertEqual((left.code, left.err), (0, ""), left)
+
+    def late_closer(self, arguments, number):
+        """Signal a client whose server delivers everything but its end of file."""
+        state = {"connections": 0}
+
+        def play(sock):
+            state["connections"] += 1
+            if state["connections"] > 1:
+                state["data"] = sock
+                threading.Thread(target=drain, args=(sock,), daemon=True).start()
+                return
+            receive(sock, 37)
+            sock.sendall(b"\x09")
+            receive(sock, struct.unpack("!I", receive(sock, 4))[0])
+            sock.sendall(b"\x0a")
+            threading.Thread(target=go_on, args=(sock,), daemon=True).start()
+
+        def drain(sock):
+            while sock.recv(1 << 20):
+                pass
+
+        def go_on(sock):
+            while state["connections"] < 2:
+                time.sleep(0.01)
+            sock.sendall(b"\x01\x02")
+            receive(sock, 1)
+            sock.sendall(b"\x0d")
+            receive(sock, struct.unpack("!I", receive(sock, 4))[0])
+            sock.sendall(frame({
+                "cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1,
+                "sender_has_retransmits": -1, "streams": []}) + b"\x0e")
+            receive(sock, 1)
+            state["done"] = True
+        with FakeServer(play) as server:
+            with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", server.port, "-n",
+                                                 "100K") + arguments) as client:
+                deadline = time.monotonic() + 10.0
+                while "done" not in state and time.monotonic() < deadline:
+                    time.sleep(0.005)
+                time.sleep(0.1)
+                client.signal(number)
+                return client.finish(10.0)
+
+    def test_signal_while_the_server_had_not_closed_printed_all_twice(self):
+        left = self.late_closer((), signal.SIGINT)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        self.assertEqual(left.out.count("sender"), 1)
+        self.assertTrue(left.out.endswith("iperf Done.\n"))
+
+    def test_signal_while_the_server_had_not_closed_lost_the_document(self):
+        left = self.late_closer(("-J",), signal.SIGTERM)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        self.assertTrue(left.json()["end"]["streams"])
+
+    def test_deep_server_output_was_a_traceback(self):
+        deep = {}
+        for _ in range(600):
+            deep = {"x": deep}
+        with self.assertRaises(pyperf3.IperfError) as caught:
+            pyperf3.results_from_json({
+                "cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1,
+                "sender_has_retransmits": -1, "streams": [], "server_output_json": deep}, [1])
+        self.assertEqual(caught.exception.number, 117)
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "file")
+
+    def test_pipe_without_another_end_hung_the_client(self):
+        os.mkfifo(self.path)
+        left = support.run(support.OURS + ("--loopback", "-R", "-t", "1", "-F", self.path), 20.0)
+        self.assertEqual(left.code, 1, left)
+        self.assertIn("unable to open -F file", left.err)
+
+    def test_bidir_wrote_over_the_file_that_it_sent(self):
+        content = os.urandom(100000)
+        with open(self.path, "wb") as handle:
+            handle.write(content)
+        left = support.run(support.OURS + ("--loopback", "--bidir", "-t", "1", "-F", self.path))
+        self.assertEqual(left.code, 0, left)
+        with open(self.path, "rb") as handle:
+            self.assertEqual(handle.read(), content)
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full here")
+    def test_full_disk_of_the_receiver_was_called_a_read_error(self):
+        left = support.run(support.OURS + ("--loopback", "-R", "-t", "30", "-F", "/dev/full"),
+                           20.0)
+        self.assertEqual((left.code, left.err), (
+            1, "iperf3: error - unable to open -F file: No space left on device\n"), left)
+
+
+class OneOff(unittest.TestCase):
+    def test_strangers_handshake_was_an_error_after_the_test(self):
+        server, port = support.start_server(support.OURS, "-1", "-J")
+        with server, connect(port) as stranger:
+            stranger.sendall(COOKIE)
+            self.assertEqual(receive(stranger, 1), b"\x09")
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+            self.assertEqual(left.code, 0, left)
+            self.assertNotIn("error", server.finish(20.0).json())
+
+    def test_probe_at_the_end_took_the_summary_out_of_the_stream(self):
+        renderer = pyperf3.JsonStreamRenderer()
+        lines = []
+        for event in (pyperf3.Event(event="end", data={"streams": [1]}, test=1),
+                      pyperf3.Event(event="error", data="x", line="x"),
+                      pyperf3.Event(event="end", data={}),
+                      pyperf3.Event(event="done", data=None, ok=False),
+                      pyperf3.Event(event="done", data=None, ok=True, test=1)):
+            lines += renderer.render(event)
+        self.assertEqual([json.loads(line)["data"] for line in lines],
+                         ["x", {}, {"streams": [1]}])
+
+
+class Tasks(unittest.TestCase):
+    def test_wake_of_a_task_that_was_ready_in_the_same_turn_was_lost(self):
+        loop = pyperf3.Loop()
+        self.addCleanup(loop.close)
+        seen = []
+
+        def second():
+            try:
+                yield from pyperf3.pause(0)
+                yield from pyperf3.pause(30)
+            except pyperf3.IperfError as error:
+                seen.append(error.number)
+
+        def first():
+            yield from pyperf3.pause(0)
+            loop.wake(tasks[1], pyperf3.IperfError(121))
+            yield from pyperf3.pause(0)
+        tasks = [loop.spawn(first()), loop.spawn(second())]
+        deadline = time.monotonic() + 5.0
+        while not tasks[1].done and time.monotonic() < deadline:
+            loop.turn()
+        self.assertEqual(seen, [121])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
