@@ -1393,9 +1393,10 @@ def families(settings):
     return socket.AF_UNSPEC
 
 
-def open_listener(host, port, family, device=None):
+def open_listener(host, port, family, device=None, window=0):
     """Return a listening TCP socket, non-blocking.
 
+    window: size of the socket buffers, which connections inherit; 0 leaves them.
     host: None for all addresses; then, with AF_UNSPEC, IPv6 and IPv4 both come in through
     one socket where the system has IPv6, else IPv4 alone.
     Raises IperfError 102.
@@ -1423,6 +1424,8 @@ def open_listener(host, port, family, device=None):
             if each != socket.AF_INET:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY,
                                 int(family == each or host is not None))
+            if window:
+                set_window(sock, window)
             sock.bind(address)
             sock.listen(512)
             sock.setblocking(False)
@@ -2554,6 +2557,7 @@ class Test:
         self.start = first_facts()
         self.remote = None  # the other end's Results
         self.local_time = 0.0
+        self.ends_with_file = False  # -F without another end condition: it may be empty
         self.omitting = parameters.omit > 0
         self.started = self.finished = False
         self._origin = self._interval_start = 0.0
@@ -2772,6 +2776,8 @@ class Test:
         if self.omitting:
             return False
         if parameters.time and now >= self._origin + parameters.time:
+            return True
+        if self.ends_with_file and self._all_complete():
             return True
         if self._amount():
             for sender in (True, False):
@@ -3167,15 +3173,15 @@ class Client(Driver):
         return self._test
 
     def _measure_file(self):
-        """-F without -t, -n, -k: the size of the file is the amount to send."""
+        """-F: see that the file can be sent; without -t, -n, -k its size is the amount."""
         parameters, settings = self._parameters, self.settings
-        if settings.timed or parameters.bytes or parameters.blocks or parameters.reverse:
+        if parameters.reverse:
             return
-        try:
-            parameters.bytes = os.stat(settings.file).st_size
-            parameters.time = 0 if parameters.bytes else parameters.time
-        except OSError as error:
-            raise IperfError(14, error)
+        with open_unblocked(settings.file, os.O_RDONLY) as handle:
+            size = os.fstat(handle.fileno()).st_size
+        if not (settings.timed or parameters.bytes or parameters.blocks):
+            parameters.bytes, parameters.time = size, 0
+            self._test.ends_with_file = True
 
     def _expect(self, *states, **more):
         """Read the next state byte; it must be one of `states`. Returns it."""
@@ -3412,6 +3418,8 @@ class Server(Driver):
         self._sessions = []
         self._pending = collections.OrderedDict()  # tasks whose cookie has not come
         self._current = None  # the session whose test runs
+        self._spent = None  # the cookie of the last test
+        self._window = 0  # of the listener
         self._finished = False
         self._number = 1
         self.port = None
@@ -3466,6 +3474,24 @@ class Server(Driver):
                                            settings.bind_dev)
         self.port = self._listener.getsockname()[1]
         self._announce()
+
+    def listen_again(self, window):
+        """Change the buffer size of the connections to come (0: the system's choice).
+
+        Raises IperfError 102, and then the server is over.
+        """
+        self._loop.wake(self._acceptor)  # it waits on the old socket
+        place, family = self._listener.getsockname(), self._listener.family
+        host = None if place[0] in ("::", "0.0.0.0") else place[0]
+        if place[0] == "::" and not self.settings.version6:
+            family = socket.AF_UNSPEC
+        self._listener.close()
+        try:
+            self._listener = open_listener(host, place[1], family, self.settings.bind_dev, window)
+        except IperfError as error:
+            self.error = error
+            raise
+        self._window = window
 
     def _announce(self):
         self._emit("version", first_facts(), server=True)
@@ -3526,6 +3552,10 @@ class Server(Driver):
                 return session
         return None
 
+    def is_spent(self, cookie):
+        """Return whether a cookie is the last test's: a data connection that came too late."""
+        return cookie == self._spent
+
     def greeted(self, session):
         """Note that a connection's cookie has come."""
         self._pending.pop(session, None)
@@ -3550,8 +3580,11 @@ class Server(Driver):
         if self._current is not session:
             return
         self._current = None
+        self._spent = session.cookie
         if self.error is not None:
             return
+        if self._window and not self.settings.one_off:
+            self.listen_again(0)
         if self.settings.one_off:
             self._finished = True
             self._loop.wake(self._acceptor, Interrupted("one-off"))
@@ -3671,6 +3704,9 @@ class Session:
             sock, self._control = self._control, None
             session.attach(sock)
             return False
+        if self._server.is_spent(data):
+            yield from self._say_good_bye(b"")
+            return False
         self.cookie = data
         return True
 
@@ -3757,6 +3793,9 @@ class Session:
             if self._scribe is None:
                 self._document = Document()
         sizes = self._probe_options()
+        if parameters.window:
+            # The size is agreed on when a connection is made: set later, a small one starves.
+            self._server.listen_again(parameters.window)
         self._test = test = Test(settings, parameters, True, self._emit)
         start = test.start
         start["sock_bufsize"] = parameters.window

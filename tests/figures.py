@@ -157,6 +157,9 @@ class Case(unittest.TestCase):
         self.check_end(end, sockets, senders, sums, measured, server)
         if not server and not setup["omit"]:
             self.check_received(end)
+        local = end["streams"][0]["sender" if senders[0] else "receiver"]
+        if not server:
+            self.assertGreaterEqual(local["end"], setup["duration"])
 
     def check_received(self, end):
         """Check that no more arrived than was sent, of a test without an omitted part.

@@ -55,6 +55,7 @@ MORE = {  # against the newest only
     "length_small": "-n 1M -l 100 -i 0.1",
     "length_large": "-n 64M -l 1M -i 0.1",
     "window": "-n 20M -w 64K -i 0.1",
+    "window_small": "-n 20M -w 10K -i 0.1",
     "mss": "-n 20M -M 1000 -i 0.1",
     "mss_reverse": "-n 20M -M 1000 -i 0.1 -R",
     "no_delay": "-n 10M -N -i 0.1",

@@ -417,6 +417,25 @@ class Amounts(figures.Case):
         self.assertTrue(client["intervals"][0]["sum"]["omitted"])
         self.assertFalse(client["intervals"][-1]["sum"]["omitted"])
 
+    def test_reverse_ends_after_an_omitted_part(self):
+        # Each end begins to measure by its own clock: several tests, to meet both orders.
+        with contextlib.ExitStack() as stack:
+            programs = [stack.enter_context(support.Program(support.OURS + (
+                "--loopback", "-n", "100K", "-l", "7K", "-O", "1", "-R", "-J"))) for _ in range(6)]
+            for program in programs:
+                left = program.finish(30.0)
+                self.assertClean(left)
+                self.check_document(left.json())
+
+    def test_window_smaller_than_a_segment_does_not_starve(self):
+        for more in ((), ("-R",), ("--bidir",)):
+            # At full speed a fraction of a second; at a segment per timeout minutes.
+            left = support.run_pair(support.OURS, support.OURS,
+                                    ("-n", "20M", "-w", "10K", "-J") + more, ("-J",), seconds=30.0)
+            for program in left:
+                self.assertClean(program)
+            self.check_pair(left[0].json(), left[1].json())
+
     def test_zero_counts_as_not_given(self):
         for option in ("-n", "-k"):
             client, _ = self.documents(("-t", "1", option, "0", "-b", "1M"))
@@ -653,6 +672,20 @@ class Files(figures.Case):
             self.assertEqual(server["end"]["streams"][0]["diskfile"]["received"], size)
             self.assertEqual(server["end"]["streams"][0]["diskfile"]["filename"], self.target)
 
+    def test_empty_file_arrives_and_the_test_ends(self):
+        self.fill(0)
+        client, server = self.documents(("-F", self.source), ("-F", self.target))
+        self.assertEqual(self.received(), b"")
+        for document in (client, server):
+            self.assertEqual(document["start"]["test_start"]["duration"], 0)
+        self.assertEqual(client["end"]["streams"][0]["diskfile"]["percent_sent"], 100)
+
+    def test_file_shorter_than_the_amount_ends_the_test(self):
+        content = self.fill(300001)
+        client, _ = self.documents(("-F", self.source, "-n", "1M"), ("-F", self.target))
+        self.assertEqual(self.received(), content)
+        self.assertEqual(client["end"]["sum_received"]["bytes"], 300001)
+
     def test_members_are_those_of_iperf3(self):
         self.fill(524288)
         client, server = self.documents(("-F", self.source))
@@ -774,6 +807,34 @@ class Files(figures.Case):
         content = self.received()
         self.assertEqual(content[:100000], content[100000:])
         self.assertEqual(len(set(content)), 256)
+
+    def check_stalled(self, *arguments):
+        """Run a client against a server that stands still for a while in the middle."""
+        with support.start_server(support.OURS, "-1", "--threads", "-F", self.target)[0] as server:
+            port = re.search(r"listening on (\d+)", server.out()).group(1)
+            # Little fits into the buffers, so that the sender's calls end in the middle.
+            with support.Program(support.OURS + (
+                    "-c", "127.0.0.1", "-p", port, "-w", "64K", "-b", "40M") + arguments) as client:
+                server.wait_for("connected to")
+                for _ in range(2):
+                    time.sleep(0.3)
+                    server.signal(signal.SIGSTOP)
+                    time.sleep(0.4)
+                    server.signal(signal.SIGCONT)
+                self.assertClean(client.finish())
+            self.assertClean(server.finish())
+
+    @unittest.skipUnless(hasattr(signal, "SIGSTOP"), "needs SIGSTOP")
+    def test_file_is_whole_if_the_receiver_stalls(self):
+        content = self.fill(8000001)
+        self.check_stalled("-F", self.source)
+        self.assertEqual(self.received(), content)
+
+    @unittest.skipUnless(hasattr(signal, "SIGSTOP"), "needs SIGSTOP")
+    def test_payload_is_whole_if_the_receiver_stalls(self):
+        for more in ((), ("-Z",)):
+            self.check_stalled("--repeating-payload", "-l", "100000", "-n", "8000000", *more)
+            self.assertEqual(self.received(), b"0123456789" * 800000)
 
     def test_file_is_whole_with_skip_rx_copy(self):
         content = self.fill(300001)
@@ -1166,32 +1227,32 @@ class Consumers(figures.Case):
 class Live(figures.Case):
     """Lines appear while the test runs, also through a pipe."""
 
+    BUFFER = 8192  # bytes that come at once where lines are not flushed
+
     @contextlib.contextmanager
-    def long_test(self, client_arguments=(), server_arguments=(), seconds="60"):
+    def long_test(self, client_arguments=(), server_arguments=(), seconds="600", interval="0.2"):
         """Start a test that will not end by itself; yields (client, server, port)."""
-        program, port = support.start_server(support.OURS, *server_arguments)
+        program, port = support.start_server(support.OURS, "-i", interval, *server_arguments)
         with program:
             with support.Program(support.OURS + (
-                    "-c", "127.0.0.1", "-p", port, "-t", seconds, "-b", "8M", "-i", "0.2"
+                    "-c", "127.0.0.1", "-p", port, "-t", seconds, "-b", "8M", "-i", interval
                     ) + tuple(client_arguments)) as client:
                 yield client, program, port
 
-    def test_rows_of_intervals(self):
-        with self.long_test((), ("-i", "0.2")) as (client, server, _):
-            client.wait_for("bits/sec", count=3)
-            server.wait_for("bits/sec", count=3)
+    def check_live(self, text, *arguments, **more):
+        with self.long_test(arguments, arguments, **more) as (client, server, _):
+            for program in (client, server):
+                program.wait_for(text, count=2)
+                self.assertLess(len(program.out()), self.BUFFER)
             self.assertIsNone(client.process.poll())
             client.signal(signal.SIGINT)
             client.finish()
 
+    def test_rows_of_intervals(self):
+        self.check_live("bits/sec")
+
     def test_events(self):
-        with self.long_test(("--json-stream",),
-                            ("--json-stream", "-i", "0.2")) as (client, server, _):
-            client.wait_for('{"event":"interval"', count=3)
-            server.wait_for('{"event":"interval"', count=3)
-            self.assertIsNone(client.process.poll())
-            client.signal(signal.SIGINT)
-            client.finish()
+        self.check_live('{"event":"interval"', "--json-stream", interval="1")
 
     def test_banner_of_the_server(self):
         program, port = support.start_server(support.OURS)
@@ -1199,7 +1260,7 @@ class Live(figures.Case):
             program.wait_for("Server listening on %d (test #1)\n" % port)
 
     def test_second_client_is_told_that_the_server_is_busy(self):
-        with self.long_test(("-J",), ("-i", "0.2")) as (client, server, port):
+        with self.long_test(("-J",)) as (client, server, port):
             server.wait_for("bits/sec", count=2)
             command = support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "1")
             for more in ((), ("-R",), ("--bidir", "-P", "4")):
@@ -1433,3 +1494,22 @@ class Loopback(figures.Case):
         for arguments in ((), ("--bidir", "-P", "2"), ("--threads",)):
             left = self.check_nothing_is_left(signal.SIGKILL, *arguments)
             self.assertEqual(left.code, -signal.SIGKILL)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/stat"), "needs /proc")
+    def test_no_process_is_left_if_both_ends_are_killed(self):
+        for more in ((), ("-R",), ("--bidir", "-P", "2")):
+            port = support.free_port()
+            with support.Program(support.OURS + ("-s", "-p", port),
+                                 start_new_session=True) as server:
+                support.wait_for_listener(server, port)
+                with support.Program(support.OURS + (
+                        "-c", "127.0.0.1", "-p", port, "-t", "60", "-i", "0.2", "-b", "8M"
+                        ) + more, start_new_session=True) as client:
+                    client.wait_for("bits/sec")
+                    for program in (client, server):
+                        program.signal(signal.SIGSTOP)  # neither sees the other's end
+                    for program in (client, server):
+                        program.signal(signal.SIGKILL)
+                        program.finish()
+            self.check_session_is_empty(client)
+            self.check_session_is_empty(server)

@@ -36,13 +36,9 @@ LINUX_ONLY = ("socket.TCP_INFO,socket.TCP_CONGESTION,socket.SO_BINDTODEVICE,sock
               "os.memfd_create,os.sched_setscheduler,socket.SO_REUSEPORT,socket.TCP_USER_TIMEOUT")
 MACOS = "select.epoll," + LINUX_ONLY  # first: the socket module brings the selectors
 FREEBSD = MACOS
-WINDOWS = "select.poll," + MACOS + (",fcntl,resource,pwd,os.fork,os.uname,os.sendfile,os.memfd_create,os.wait4,"
-                   "os.getppid,os.sysconf,signal.SIGHUP,"
-                   "socket.MSG_WAITALL,mmap.MAP_PRIVATE")
-
-
-def short_run(*command, **more):
-    return support.run(command, **more)
+WINDOWS = "select.poll," + MACOS + (
+    ",fcntl,resource,pwd,os.fork,os.uname,os.sendfile,os.wait4,os.getppid,os.sysconf,"
+    "signal.SIGHUP,socket.MSG_WAITALL,mmap.MAP_PRIVATE")
 
 
 class Flags(unittest.TestCase):
