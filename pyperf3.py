@@ -3183,14 +3183,13 @@ class Client(Driver):
             parameters.bytes, parameters.time = size, 0
             self._test.ends_with_file = True
 
-    def _expect(self, *states, **more):
-        """Read the next state byte; it must be one of `states`. Returns it."""
-        step = more.get("step") or _STEPS[states[0]]
+    def _expect(self, expected=None, step=None):
+        """Read the next state byte, which must be `expected`; raises what else it means."""
         deadline = time.monotonic() + REPLY_TIMEOUT
-        state = yield from read_state(self._control, deadline, step)
-        if state in states:
+        state = yield from read_state(self._control, deadline, step or _STEPS[expected])
+        if state == expected:
             self._last_state = state
-            return state
+            return
         if state == ACCESS_DENIED:
             self._last_state = state
             raise IperfError(121)
@@ -3235,8 +3234,7 @@ class Client(Driver):
         yield from self._expect(PARAM_EXCHANGE)
         deadline = time.monotonic() + REPLY_TIMEOUT
         yield from write_all(sock, encode_frame(parameters.to_json()), deadline, 113)
-        now = time.time()
-        start["timestamp"] = timestamp(now)
+        start["timestamp"] = timestamp(time.time())
         start["connecting_to"] = {"host": self.settings.client, "port": self.settings.port}
         start["cookie"] = self._cookie[:-1].decode("ascii")
         mss = maximum_segment(sock)
@@ -3305,10 +3303,7 @@ class Client(Driver):
             test.advance(now)
             reason = yield Wait(self._control, READ, test.deadline())
             if reason == READY:
-                state = yield from self._expect(TEST_RUNNING, EXCHANGE_RESULTS,
-                                                step="state")
-                if state == EXCHANGE_RESULTS:
-                    raise IperfError(110)
+                yield from self._expect(TEST_RUNNING, step="state")  # iperf3: again, ignored
             test.check_health(now)
         yield from test.stop(now)
         deadline = time.monotonic() + REPLY_TIMEOUT
@@ -3325,14 +3320,14 @@ class Client(Driver):
 
     def _finish(self):
         test = self._test
+        yield from test.settle()
         test.emit_last_interval()
         output = test.remote.output
         if output and self._parameters.get_server_output:
             self._emit(output[0], output[1])
         self._emit("end", test.summary(), remote=True)
-        yield from test.settle()
-        test.close()
         self._done(True)
+        test.close()
         yield from write_all(self._control, encode_state(IPERF_DONE),
                              time.monotonic() + STEP_TIMEOUT, 111)
 
@@ -3553,7 +3548,7 @@ class Server(Driver):
         return None
 
     def is_spent(self, cookie):
-        """Return whether a cookie is the last test's: a data connection that came too late."""
+        """Return whether a cookie is the last test's."""
         return cookie == self._spent
 
     def greeted(self, session):
@@ -3704,9 +3699,6 @@ class Session:
             sock, self._control = self._control, None
             session.attach(sock)
             return False
-        if self._server.is_spent(data):
-            yield from self._say_good_bye(b"")
-            return False
         self.cookie = data
         return True
 
@@ -3718,9 +3710,12 @@ class Session:
             yield from write_all(sock, encode_state(PARAM_EXCHANGE), deadline, 111)
             return (yield from read_frame(sock, deadline, MAX_PARAMETERS, 114))
         except IperfError as error:
-            if error.number not in (120, 121):  # the server's own end
+            if error.number in (120, 121):  # the server's own end
+                return None
+            # A data connection that came too late is not worth a line.
+            if not self._server.is_spent(self.cookie):
                 self._server.report(error)
-                yield from self._say_good_bye(encode_error(error))
+            yield from self._say_good_bye(encode_error(error))
             return None
 
     def _deny(self):

@@ -810,8 +810,8 @@ class Files(figures.Case):
 
     def check_stalled(self, *arguments):
         """Run a client against a server that stands still for a while in the middle."""
-        with support.start_server(support.OURS, "-1", "--threads", "-F", self.target)[0] as server:
-            port = re.search(r"listening on (\d+)", server.out()).group(1)
+        server, port = support.start_server(support.OURS, "-1", "--threads", "-F", self.target)
+        with server:
             # Little fits into the buffers, so that the sender's calls end in the middle.
             with support.Program(support.OURS + (
                     "-c", "127.0.0.1", "-p", port, "-w", "64K", "-b", "40M") + arguments) as client:
@@ -1232,12 +1232,16 @@ class Live(figures.Case):
     @contextlib.contextmanager
     def long_test(self, client_arguments=(), server_arguments=(), seconds="600", interval="0.2"):
         """Start a test that will not end by itself; yields (client, server, port)."""
-        program, port = support.start_server(support.OURS, "-i", interval, *server_arguments)
-        with program:
-            with support.Program(support.OURS + (
-                    "-c", "127.0.0.1", "-p", port, "-t", seconds, "-b", "8M", "-i", interval
-                    ) + tuple(client_arguments)) as client:
-                yield client, program, port
+        port = support.free_port()
+        more = {"env": support.environment(PYTHONUNBUFFERED=None)}
+        common = ("-p", port, "-i", interval)
+        with support.Program(support.OURS + ("-s",) + common + tuple(server_arguments),
+                             **more) as server:
+            support.wait_for_listener(server, port)
+            with support.Program(support.OURS + ("-c", "127.0.0.1", "-t", seconds, "-b", "8M"
+                                                 ) + common + tuple(client_arguments),
+                                 **more) as client:
+                yield client, server, port
 
     def check_live(self, text, *arguments, **more):
         with self.long_test(arguments, arguments, **more) as (client, server, _):

@@ -1,0 +1,127 @@
+"""Two hosts: network namespaces with a link of 20 Mbit/s between them. Needs root and iproute2."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import support
+
+# Prints the TOS bytes of the TCP packets with payload that arrive, by sender, until killed.
+SNIFFER = """
+import socket, sys
+sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+sock.settimeout(10)
+seen = {}
+while len(seen) < 2 or sum(seen.values()) < 400:
+    data, (device, kind, packet, _, _) = sock.recvfrom(65536)
+    if kind == 0x0800 and data[9] == 6 and len(data) > 1000:
+        seen[(packet, data[1])] = seen.get((packet, data[1]), 0) + 1
+print(sorted({tos for _, tos in seen}))
+"""
+
+
+class TwoHosts(unittest.TestCase):
+    """A (10.9.0.1, fd09::1) and B (10.9.0.2 and .3, fd09::2), which runs the server."""
+
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0 or not shutil.which("ip"):
+            raise unittest.SkipTest("needs root and ip to make network namespaces")
+        cls.a, cls.b = "pya%d" % os.getpid(), "pyb%d" % os.getpid()
+        script = """
+            ip netns add {a}; ip netns add {b}
+            ip link add v0 netns {a} type veth peer name v0 netns {b}
+            ip -n {a} addr add 10.9.0.1/24 dev v0; ip -n {a} addr add fd09::1/64 dev v0 nodad
+            ip -n {b} addr add 10.9.0.2/24 dev v0; ip -n {b} addr add 10.9.0.3/24 dev v0
+            ip -n {b} addr add fd09::2/64 dev v0 nodad
+            for n in {a} {b}; do
+                ip -n $n link set lo up; ip -n $n link set v0 up
+                ip netns exec $n tc qdisc add dev v0 root tbf rate 20mbit burst 32k latency 50ms
+            done""".format(a=cls.a, b=cls.b)
+        if subprocess.call(["sh", "-e", "-c", script], stderr=subprocess.DEVNULL):
+            cls.remove()
+            raise unittest.SkipTest("network namespaces with veth and tbf cannot be made here")
+        cls.server = support.Program(cls.inside(cls.b) + support.OURS + ("-s",))
+        cls.server.wait_for("Server listening on 5201")
+
+    @classmethod
+    def tearDownClass(cls):
+        with cls.server:
+            cls.server.signal()
+            cls.server.finish(20.0)
+        cls.remove()
+
+    @classmethod
+    def remove(cls):
+        for name in (cls.a, cls.b):
+            subprocess.call(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+
+    @staticmethod
+    def inside(name):
+        return ("ip", "netns", "exec", name)
+
+    def client(self, *arguments):
+        left = support.run(self.inside(self.a) + support.OURS + ("-J", "-c") + arguments)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        return left.json()
+
+    def test_amounts_over_a_slow_link_have_the_true_rate(self):
+        for mode in ((), ("-R",)):
+            for amount in (("-n", "3M"), ("-k", "24")):
+                with self.subTest(mode=mode, amount=amount):
+                    end = self.client("10.9.0.2", *(amount + mode))["end"]
+                    self.assertGreaterEqual(end["sum_sent"]["bytes"], 3 * 2 ** 20)
+                    for name in ("sum_sent", "sum_received"):
+                        # the shaper lets 20 Mbit/s through, and 32 KB at once
+                        self.assertLess(end[name]["bits_per_second"], 20.5e6)
+
+    def test_counters_are_prompt_on_a_slow_link(self):
+        for mode in ((), ("-R",)):
+            with self.subTest(mode=mode):
+                document = self.client("10.9.0.2", "-t", "2", "-i", "0.2", *mode)
+                rows = document["intervals"][3:]
+                self.assertTrue(all(row["sum"]["bytes"] for row in rows), rows)
+
+    def test_both_families_and_both_addresses(self):
+        for host in ("10.9.0.2", "10.9.0.3", "fd09::2"):
+            connected = self.client(host, "-n", "100K")["start"]["connected"][0]
+            self.assertEqual(connected["remote_host"], host)
+
+    def test_device(self):
+        for arguments in (("-B", "10.9.0.1%v0"), ("--bind-dev", "v0")):
+            self.client("10.9.0.2", "-n", "100K", *arguments)
+        left = support.run(self.inside(self.a) + support.OURS + (
+            "-c", "10.9.0.2", "--bind-dev", "nosuch"))
+        self.assertEqual((left.code, left.err.count("\n")), (1, 1))
+        self.assertIn("Unable to bind-to-device", left.err)
+
+    def test_type_of_service_marks_both_directions(self):
+        sniffer = support.Program(self.inside(self.b) + (sys.executable, "-c", SNIFFER))
+        with sniffer:
+            time.sleep(0.5)
+            self.client("10.9.0.2", "-t", "2", "--bidir", "--dscp", "ef")
+            self.assertEqual(sniffer.finish(20.0).out, "[184]\n")
+
+    def test_link_that_goes_down_ends_in_time(self):
+        left = None
+        with support.Program(self.inside(self.a) + support.OURS + (
+                "-c", "10.9.0.2", "-t", "2", "-i", "0.5")) as client:
+            client.wait_for("sec ")
+            subprocess.check_call(["ip", "-n", self.a, "link", "set", "v0", "down"])
+            try:
+                time.sleep(0.5)
+                client.signal(signal.SIGINT)
+                left = client.finish(10.0)
+            finally:
+                subprocess.check_call(["ip", "-n", self.a, "link", "set", "v0", "up"])
+                time.sleep(0.5)
+        self.assertEqual(left.code, 0, left)
+        self.assertIn("interrupt - the client has terminated by signal Interrupt(2)", left.err)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
