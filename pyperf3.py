@@ -3748,7 +3748,24 @@ class Session:
         with socket.socket(self._control.family, socket.SOCK_STREAM) as sock:
             if parameters.mss:
                 set_mss(sock, parameters.mss)
+            for text in self._set_what_may_fail(sock):
+                self._emit("warning", text)
             return set_window(sock, parameters.window)
+
+    def _set_what_may_fail(self, sock):
+        """Set the options without which the test goes on; returns the warnings."""
+        parameters, warnings = self._parameters, []
+        if parameters.congestion:
+            try:
+                set_congestion(sock, parameters.congestion)
+            except OSError:
+                warnings.append("TCP congestion control algorithm not supported")
+        if parameters.fq_rate:
+            try:
+                set_pacing(sock, parameters.fq_rate)
+            except OSError:
+                warnings.append("Unable to set socket pacing")
+        return warnings
 
     def _prepare(self, sock):
         """Set the options of a data connection that was accepted."""
@@ -3758,21 +3775,7 @@ class Session:
         set_window(sock, parameters.window)
         if parameters.tos:
             set_tos(sock, parameters.tos)
-        if parameters.congestion:
-            try:
-                set_congestion(sock, parameters.congestion)
-            except OSError:
-                self._warn("TCP congestion control algorithm not supported")
-        if parameters.fq_rate:
-            try:
-                set_pacing(sock, parameters.fq_rate)
-            except OSError:
-                self._warn("Unable to set socket pacing")
-
-    def _warn(self, text):
-        """Emit a warning, once a test."""
-        if not self._test.streams:
-            self._emit("warning", text)
+        self._set_what_may_fail(sock)  # the warnings went out before
 
     def _create_streams(self, document):
         settings = self._server.settings
