@@ -3816,6 +3816,7 @@ class Session:
                 count, deadline = len(test.streams), time.monotonic() + STEP_TIMEOUT
             reason = yield Wait(self._control, READ, deadline)
             if reason == READY:
+                yield from pause(0.01)  # it may have overtaken a data connection
                 yield from self._read_state()
             elif reason == TIMED_OUT:
                 raise IperfError(204, "timed out waiting for %d of %d streams" % (
