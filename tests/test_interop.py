@@ -460,6 +460,23 @@ class Sequences(figures.Case):
                     self.assertClean(self.client(command, port, "-n", "1M", "-i", "0.1", *more))
             self.assertEqual(program.err(), "")
 
+    def test_our_client_ends_if_the_server_stops_short_of_the_amount(self):
+        # With -R and -O the server counts from an end of the omitted part that is its own, and
+        # stops by itself. Several tests at a time, to meet both orders.
+        for version in (NEWEST, "3.18"):
+            with self.subTest(version=version), contextlib.ExitStack() as stack:
+                programs = []
+                for _ in range(6):
+                    server, port = support.start_server(support.real(version), "-1")
+                    stack.enter_context(server)
+                    programs.append(stack.enter_context(support.Program(support.OURS + (
+                        "-c", "127.0.0.1", "-p", port, "-R", "-O", "1", "-n", "100K", "-l", "7K",
+                        "-J"))))
+                for program in programs:
+                    left = program.finish(30.0)
+                    self.assertClean(left)
+                    self.check_document(left.json())
+
     @contextlib.contextmanager
     def running(self, client, server, *arguments):
         """Start a long test; yields (client, server, port) once data flows."""
