@@ -30,6 +30,8 @@ Sections (each uses only what stands above it):
     settings        the table of options, and Settings
     wire            bytes to values and back, without sockets
     kernel          socket options, TCP_INFO, CPU time, processes
+    tls             TLS sockets, contexts and certificates
+    quic            QUIC sockets, by an optional library
     statistics      counters to figures
     tasks           generators that wait, and the loop that runs them
     streams         the data plane: workers, senders, receivers
@@ -37,6 +39,7 @@ Sections (each uses only what stands above it):
     client          the client's side of the protocol
     server          the server's side of the protocol
     renderers       events to text, JSON and JSON stream
+    attributes      clients and servers with the names of the package `iperf3`
     command line    main()
 """
 
@@ -48,14 +51,18 @@ if sys.version_info < (3, 6):
     sys.exit("pyperf3: Python 3.6 or newer is needed, this is %d.%d" % sys.version_info[:2])
 
 try:
+    import array
+    import base64
     import errno
     import functools
     import gc
     import itertools
     import json
+    import select
     import selectors
     import signal
     import socket
+    import stat
     import struct
     import time
 except ImportError as missing:
@@ -79,7 +86,7 @@ except ImportError:
     mmap = None
 
 __version__ = "0.1.0"
-__all__ = ["Client", "IperfError", "Server", "Settings", "main"]
+__all__ = ["Client", "IperfError", "Server", "Settings", "TestResult", "main"]
 
 
 ###############################################################################
@@ -104,12 +111,32 @@ IPERF_DONE = 16
 ACCESS_DENIED = -1
 SERVER_ERROR = -2
 
+STATE_NAMES = {
+    TEST_START: "TEST_START - starting a new test",
+    TEST_RUNNING: "TEST_RUNNING",
+    TEST_END: "TEST_END",
+    PARAM_EXCHANGE: "PARAM_EXCHANGE - Client to Server Parameters Exchange",
+    CREATE_STREAMS: "CREATE_STREAMS",
+    SERVER_TERMINATE: "SERVER_TERMINATE",
+    CLIENT_TERMINATE: "CLIENT_TERMINATE",
+    EXCHANGE_RESULTS: "EXCHANGE_RESULTS",
+    DISPLAY_RESULTS: "DISPLAY_RESULTS",
+    IPERF_DONE: "IPERF_DONE",
+    ACCESS_DENIED: "ACCESS_DENIED - Server is busy",
+    SERVER_ERROR: "SERVER_ERROR",
+}
+
 COOKIE_SIZE = 37  # 36 characters and a zero byte
 COOKIE_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 
 DEFAULT_PORT = 5201
 DEFAULT_TIME = 10  # seconds
 DEFAULT_TCP_BLOCK = 128 * 1024  # bytes
+DEFAULT_SCTP_BLOCK = 64 * 1024  # bytes
+DEFAULT_UDP_BLOCK = 1460  # bytes, where the control connection's MSS tells nothing
+DEFAULT_UDP_RATE = 1024 * 1024  # bit/s
+UDP_RECEIVE_BUFFER = 8 * 1024 * 1024  # bytes, of all streams of an end
+MIN_UDP_BLOCK, MAX_UDP_BLOCK = 16, 65507  # bytes; of the header, of a datagram over IPv4
 MAX_BLOCK = 1024 * 1024  # bytes
 MAX_WINDOW = 512 * 1024 * 1024  # bytes
 MAX_MSS = 32767  # bytes
@@ -117,20 +144,32 @@ MAX_TIME = 86400  # seconds
 MAX_OMIT = 600  # seconds
 MAX_STREAMS = 128  # per direction
 MAX_BURST = 1000  # blocks
+MAX_SEGMENTS = 128  # datagrams that iperf3 hands to the kernel in one piece (--gsro)
+MAX_FLOW_LABEL = 2 ** 20 - 1  # RFC 6437
 MIN_INTERVAL, MAX_INTERVAL = 0.1, 60.0  # seconds
+DEFAULT_LIMIT_INTERVAL = 5.0  # seconds of --server-bitrate-limit's average
+MAX_CPU = 1024  # number of a CPU
 
 MAX_PARAMETERS = 8192  # bytes of JSON; iperf3 since 3.18
-MAX_DEPTH = 100  # levels of JSON in a server's output
+MAX_DEPTH = 100  # levels of JSON; a server's document has six
 MAX_RESULTS = 64 * 1024 * 1024  # bytes of JSON; iperf3 has no limit
 
 # Deadlines in seconds. iperf3 waits for ever in most of these places.
 STEP_TIMEOUT = 10.0  # a server's wait for each piece of the set-up
 REPLY_TIMEOUT = 30.0  # a client's wait for a connection, and for each answer of the server
+HELLO_TIMEOUT = 8.0  # a client's wait for the answer to a UDP stream's first datagram
+HELLO_INTERVAL = 0.25  # after which it is sent again
 FILE_TIMEOUT = 10.0  # for the rest of a file (-F) to arrive
 CLOSING_TIMEOUT = 2.0  # for the other side's end of file; iperf3 waits 10
 DATA_TIMEOUT = 120.0  # without received data, as iperf3's --rcv-timeout
 WATCHDOG_GRACE = 40.0  # a server ends a test this long after its time, as iperf3
-MAX_PENDING = 256  # connections whose cookie has not come
+SILENCE_TIMEOUT = 7.0  # without a sign of life, after which a test gives way to a new client
+SETUP_TIMEOUT = 60.0  # for all streams of a test, after which it does, too
+MAX_PENDING = 256  # connections whose test has not begun
+MAX_CLIENTS = 1000  # of --max-clients
+MAX_INITIAL_WINDOW = 10000  # packets, of --quic-iw
+QUIC_WINDOW = 32 * 1024 * 1024  # bytes under way that a receiver of QUIC allows, without -w
+QUIC_TIMEOUT = 8.0  # seconds for the handshake of a QUIC connection
 
 
 ###############################################################################
@@ -161,7 +200,8 @@ ERRORS = {
     16: ("only one test end condition (-t, -n, -k) may be specified", False),
     17: ("unable to open log file", True),
     18: ("no SCTP support available", False),
-    20: ("block size invalid (minimum = 16 bytes, maximum = 65507 bytes)", False),
+    20: ("block size invalid (minimum = %d bytes, maximum = %d bytes)"
+         % (MIN_UDP_BLOCK, MAX_UDP_BLOCK), False),
     21: ("bad TOS value (must be between 0 and 255 inclusive)", False),
     22: ("you must specify a username, password, and path to a valid RSA public key", False),
     23: ("you must specify a path to a valid RSA private key and a user credential file", False),
@@ -260,6 +300,14 @@ ERRORS = {
     208: ("stream has an invalid id", False),
     300: ("unable to create new timer", True),
     301: ("unable to update timer", True),
+    # Ours.
+    901: ("max-clients valid values are 1 to %d" % MAX_CLIENTS, False),
+    902: ("not a network, like 192.0.2.0/24 or 2001:db8::1", True),
+    903: ("unable to set up TLS", True),
+    904: ("--tls cannot be combined with", True),
+    905: ("unable to set up QUIC", True),
+    906: ("--quic cannot be combined with", True),
+    907: ("bogus value for --quic-iw (maximum = %d)" % MAX_INITIAL_WINDOW, False),
 }
 
 
@@ -269,6 +317,8 @@ class IperfError(Exception):
     number: iperf3's error number (a key of ERRORS; others are shown as int_errno=N).
     cause: what follows the text: an OSError, or a text; None if nothing is known.
     remote_errno: set if a server reported the error: its errno, 0 for none.
+    hint: a line that comes before the error's, None without one.
+    settings: of an error in the arguments: what was read before it.
     document: the results so far, where the error ended a test (set by the driver).
     """
 
@@ -277,6 +327,8 @@ class IperfError(Exception):
         self.cause = cause
         self.remote_errno = remote_errno
         self.document = None
+        self.hint = None
+        self.settings = None
         Exception.__init__(self, number, cause, remote_errno)
 
     @property
@@ -300,6 +352,13 @@ def as_failure(error):
     if isinstance(error, (IperfError, Interrupted)):
         return error
     return IperfError(100, error if isinstance(error, OSError) else repr(error))
+
+
+class Quit(IperfError):
+    """The client said good-bye before the end of a test."""
+
+    def __init__(self):
+        IperfError.__init__(self, 0)
 
 
 class Interrupted(Exception):
@@ -418,7 +477,8 @@ class Option(collections.namedtuple(
     flag, which sets True.
     side: "C" (client only), "S" (server only) or "CS".
     group: section of --help, None to leave it out there.
-    optional: the argument may be left out (long form only, `--name=value`).
+    optional: the text that stands for an argument that was left out; None if it must be given.
+    Such an argument is given as `--name=value`.
     """
 
     @property
@@ -501,6 +561,13 @@ def _dscp(text):
     return value << 2
 
 
+def _flow_label(text):
+    value, _ = strtol(text)
+    if value is None or not 1 <= value <= MAX_FLOW_LABEL:
+        raise IperfError(127)
+    return value
+
+
 def _host(text):
     """Return (host, device) of HOST[%DEV]; an IPv6 link-local address keeps its zone."""
     host, percent, device = text.partition("%")
@@ -509,12 +576,69 @@ def _host(text):
     return host, device
 
 
-def _later(text):
-    raise IperfError(13)
+def _affinity(text):
+    """Return (CPU of this end, CPU of the server or None) of N[,M]."""
+    here, comma, there = text.partition(",")
+    value, _ = strtol(here)
+    if value is None or not 0 <= value <= MAX_CPU:
+        raise IperfError(132, "")
+    if not comma:
+        return value, None
+    server = atoi(there)
+    if not 0 <= server <= MAX_CPU:
+        raise IperfError(132, "")
+    return value, server
+
+
+def _bitrate_limit(text):
+    """Return (bits per second, seconds of the average) of RATE[/SECONDS]."""
+    rate, slash, seconds = text.partition("/")
+    interval = atof(seconds) if slash else DEFAULT_LIMIT_INTERVAL
+    if interval and not MIN_INTERVAL <= interval <= MAX_INTERVAL:
+        raise IperfError(28)
+    return parse_units(rate, 1000) % 2 ** 64, interval or DEFAULT_LIMIT_INTERVAL
+
+
+def _keepalive(text):
+    """Return (idle, interval, count) of [IDLE[/INTERVAL[/COUNT]]]; 0 keeps the system's."""
+    pieces = [atoi(piece) for piece in text.split("/")[:3]]
+    idle, interval, count = pieces + [0] * (3 - len(pieces))
+    if idle and idle <= interval * count:
+        raise IperfError(36)
+    return idle, interval, count
+
+
+def _network(text):
+    import ipaddress
+    try:
+        return ipaddress.ip_network(text.strip(), False)
+    except ValueError:
+        raise IperfError(902, text)
+
+
+def _pacing_timer(text):
+    value = _size(text)
+    if not 0 <= value < 2 ** 31:
+        raise IperfError(0)  # iperf3: this very text
+    return value
+
+
+def _debug_level(text):
+    level = atoi(text)
+    return level if level >= 0 else 4
+
+
+def _positive(number):
+    def reader(text):
+        value = atoi(text)
+        if value <= 0:
+            raise IperfError(number)
+        return value
+    return reader
 
 
 def _option(names, dest, read=None, default=None, side="CS", group=None, metavar=None, help=None,
-            optional=False):
+            optional=None):
     return Option(names.split(), dest, read, default, side, group, metavar, help, optional)
 
 
@@ -531,7 +655,8 @@ OPTIONS = (
     _option("-i --interval", "interval", _interval, 1.0, "CS", _BOTH, "#",
             "seconds between two reports, 0.1 to 60 (default 1);\n"
             "0: one report for the whole test"),
-    _option("-D --daemon", "daemon", _later, side="S"),
+    _option("-D --daemon", "daemon", None, False, "S", _SERVER, None,
+            "run in the background"),
     _option("-1 --one-off", "one_off", None, False, "S", _SERVER, None,
             "serve one test, then end"),
     _option("-V --verbose", "verbose", None, False, "CS", _BOTH, None,
@@ -548,12 +673,17 @@ OPTIONS = (
             "be a server"),
     _option("-c --client", "client", str, None, "CS", _CLIENT, "<host>[%<dev>]",
             "be a client of the server on this host"),
-    _option("-u --udp", "udp", _later, side="C"),
+    _option("-u --udp", "udp", None, False, "C", _CLIENT, None,
+            "send datagrams (UDP) rather than a TCP stream"),
     _option("-b --bitrate --bandwidth", "bitrate", _bitrate, None, "C", _CLIENT, "#[KMGT][/#]",
-            "bits of payload per second and stream (0, the default:\n"
-            "unlimited); after the slash: blocks sent in one go"),
-    _option("--server-bitrate-limit", "server_bitrate_limit", _later, side="S", metavar="#"),
-    _option("--server-max-duration", "server_max_duration", _later, side="S", metavar="#"),
+            "bits of payload per second and stream; 0: unlimited\n"
+            "(default: 0, UDP 1 Mbit/s); after the slash: blocks sent\n"
+            "in one go"),
+    _option("--server-bitrate-limit", "server_bitrate_limit", _bitrate_limit, None, "S", _SERVER,
+            "#[KMG][/#]", "refuse, or end, tests of more bits per second in all;\n"
+            "after the slash: seconds of the average (default %d)" % DEFAULT_LIMIT_INTERVAL),
+    _option("--server-max-duration", "server_max_duration", _bounded(atoi, 0, MAX_TIME, 5), 0, "S",
+            _SERVER, "#", "refuse tests that take more seconds"),
     _option("-t --time", "time", _bounded(_digits, 0, MAX_TIME, 5), None, "C", _CLIENT, "#",
             "seconds to measure (default %d); 0: until stopped" % DEFAULT_TIME),
     _option("-n --bytes", "bytes", _unsigned_size, 0, "C", _CLIENT, "#[KMGT]",
@@ -561,7 +691,8 @@ OPTIONS = (
     _option("-k --blockcount", "blocks", _unsigned_size, 0, "C", _CLIENT, "#[KMGT]",
             "blocks to send instead of a time"),
     _option("-l --length", "length", _block_size, 0, "C", _CLIENT, "#[KMGT]",
-            "bytes per block, that is, per write (default %d)" % DEFAULT_TCP_BLOCK),
+            "bytes per block, that is, per write or datagram (default\n"
+            "%d, UDP: what the path's MSS allows)" % DEFAULT_TCP_BLOCK),
     _option("-P --parallel", "parallel", _bounded(atoi, 1, MAX_STREAMS, 6), 1, "C", _CLIENT, "#",
             "streams in each direction, up to %d (default 1)" % MAX_STREAMS),
     _option("-R --reverse", "reverse", None, False, "C", _CLIENT, None,
@@ -588,7 +719,8 @@ OPTIONS = (
             "the same as a DSCP: 0 to 63 or a name (ef, af11, cs1, ...)"),
     _option("--extra-data", "extra_data", str, None, "C", _CLIENT, "str",
             "text to put into the JSON documents of both ends"),
-    _option("-L --flowlabel", "flowlabel", _later, side="C", metavar="N"),
+    _option("-L --flowlabel", "flowlabel", _flow_label, 0, "C", _CLIENT, "N",
+            "IPv6 flow label of the streams: 1 to %d" % MAX_FLOW_LABEL),
     _option("-Z --zerocopy", "zerocopy", None, False, "C", _CLIENT, None,
             "send with sendfile, without copying"),
     _option("-O --omit", "omit", _bounded(_digits, 0, MAX_OMIT, 12), 0, "C", _CLIENT, "#",
@@ -597,56 +729,129 @@ OPTIONS = (
             "send this file, or write what is received to it"),
     _option("--repeating-payload", "repeating_payload", None, False, "C", _CLIENT, None,
             "send repeated digits rather than random bytes"),
-    _option("--timestamps", "timestamps", _later, side="CS", optional=True),
-    _option("-A --affinity", "affinity", _later, side="CS", metavar="n"),
+    _option("--timestamps", "timestamps", str, None, "CS", _BOTH, "[=format]",
+            "put the time before every line (a format of strftime)", optional="%c "),
+    _option("-A --affinity", "affinity", _affinity, None, "CS", _BOTH, "n[,m]",
+            "run on this CPU; a client may name the server's, too"),
     _option("-T --title", "title", str, None, "C", _CLIENT, "str",
             "put this before every line of text"),
     _option("-C --congestion --linux-congestion", "congestion", str, None, "C", _CLIENT, "name",
             "TCP congestion control of both ends"),
-    _option("--sctp", "sctp", _later, side="C"),
-    _option("--nstreams", "nstreams", _later, side="C", metavar="#"),
-    _option("-X --xbind", "xbind", _later, side="CS", metavar="name"),
-    _option("-I --pidfile", "pidfile", _later, side="CS", metavar="file"),
-    _option("--logfile", "logfile", _later, side="CS", metavar="file"),
+    _option("--sctp", "sctp", None, False, "C", _CLIENT, None,
+            "use SCTP rather than TCP"),
+    _option("--nstreams", "nstreams", _size, 0, "C", _CLIENT, "#",
+            "outgoing streams of an SCTP association"),
+    _option("-X --xbind", "xbind", str, (), "CS", _CLIENT, "<name>",
+            "local address of an SCTP association; may be repeated"),
+    _option("-I --pidfile", "pidfile", str, None, "CS", _BOTH, "file",
+            "write the number of the process to this file"),
+    _option("--logfile", "logfile", str, None, "CS", _BOTH, "file",
+            "write the output to the end of this file"),
     _option("--forceflush", "forceflush", None, False, "CS", _BOTH, None,
             "accepted for compatibility: every line is flushed"),
     _option("--get-server-output", "get_server_output", None, False, "C", _CLIENT, None,
             "fetch and print the server's output"),
-    _option("--udp-counters-64bit", "udp_counters_64bit", _later, side="C"),
-    _option("--no-fq-socket-pacing", "no_fq_socket_pacing", _later, side="C"),
-    _option("--dont-fragment", "dont_fragment", _later, side="C"),
+    _option("--udp-counters-64bit", "udp_counters_64bit", None, False, "C", _CLIENT, None,
+            "number the datagrams with 64 bits rather than 32"),
+    _option("--no-fq-socket-pacing", "no_fq_socket_pacing", None, False, "C", _CLIENT, None,
+            "old name of --fq-rate 0"),
+    _option("--dont-fragment", "dont_fragment", None, False, "C", _CLIENT, None,
+            "forbid routers to fragment datagrams (UDP over IPv4)"),
     _option("--skip-rx-copy", "skip_rx_copy", None, False, "C", _CLIENT, None,
             "receive without copying (MSG_TRUNC)"),
-    _option("--username", "username", _later, side="C", metavar="name"),
-    _option("--rsa-public-key-path", "rsa_public_key", _later, side="C", metavar="file"),
-    _option("--rsa-private-key-path", "rsa_private_key", _later, side="S", metavar="file"),
-    _option("--authorized-users-path", "authorized_users", _later, side="S", metavar="file"),
-    _option("--time-skew-threshold", "time_skew_threshold", _later, side="S", metavar="#"),
-    _option("--use-pkcs1-padding", "use_pkcs1_padding", _later, side="S"),
-    _option("--fq-rate", "fq_rate", _later, side="C", metavar="#"),
-    _option("--pacing-timer", "pacing_timer", _later, side="C", metavar="#"),
+    _option("--username", "username", str, None, "C", _CLIENT, "name",
+            "name of a user of a server that asks who is there"),
+    _option("--rsa-public-key-path", "rsa_public_key_path", str, None, "C", _CLIENT, "file",
+            "the server's public key (RSA, PEM)"),
+    _option("--rsa-private-key-path", "rsa_private_key_path", str, None, "S", _SERVER, "file",
+            "private key (RSA, PEM) for the clients' passwords"),
+    _option("--authorized-users-path", "authorized_users_path", str, None, "S", _SERVER, "file",
+            "users and the digests of their passwords: only they may\ntest"),
+    _option("--time-skew-threshold", "time_skew_threshold", _positive(29), 10, "S", _SERVER, "#",
+            "seconds that a client's clock may differ (default 10)"),
+    # differs: iperf3 since 3.20 has it on a server only, and cannot log in to older ones.
+    _option("--use-pkcs1-padding", "use_pkcs1_padding", None, False, "CS", _BOTH, None,
+            "pad passwords as iperf3 before 3.17 did, and not as now"),
+    _option("--fq-rate", "fq_rate", lambda text: parse_units(text, 1000) % 2 ** 64, 0, "C", _CLIENT,
+            "#[KMG]", "let the kernel pace the streams at this rate"),
+    _option("--pacing-timer", "pacing_timer", _pacing_timer, None, "C", _CLIENT, "#[KMG]",
+            "microseconds between looks at the rate, of servers before\n3.18"),
     _option("--connect-timeout", "connect_timeout", _size, None, "C", _CLIENT, "#",
             "milliseconds to wait for the control connection"),
-    _option("--idle-timeout", "idle_timeout", _later, side="S", metavar="#"),
-    _option("--rcv-timeout", "rcv_timeout", _later, side="CS", metavar="#"),
-    _option("--snd-timeout", "snd_timeout", _later, side="CS", metavar="#"),
-    _option("--cntl-ka", "cntl_ka", _later, side="CS", optional=True),
-    _option("-m --mptcp", "mptcp", _later, side="CS"),
-    _option("--gsro", "gsro", _later, side="C"),
-    _option("-d --debug", "debug", _later, side="CS", optional=True),
+    _option("--idle-timeout", "idle_timeout", _bounded(atoi, 1, MAX_TIME, 30), 0, "S", _SERVER, "#",
+            "with -1: end after so many seconds without a client"),
+    _option("--rcv-timeout", "rcv_timeout", _bounded(atoi, 100, 86400000, 31), None, "CS", _BOTH,
+            "#", "milliseconds without data after which a receiver gives up\n"
+            "(default %d)" % (DATA_TIMEOUT * 1000)),
+    _option("--snd-timeout", "snd_timeout", _bounded(atoi, 0, 86400000, 33), 0, "CS", _BOTH, "#",
+            "milliseconds without an acknowledgement after which a\n"
+            "connection breaks (TCP_USER_TIMEOUT)"),
+    _option("--cntl-ka", "cntl_ka", _keepalive, None, "CS", _BOTH, "[=#[/#[/#]]]",
+            "keepalive of the control connection: seconds idle,\n"
+            "seconds between probes, number of probes", optional=""),
+    _option("-m --mptcp", "mptcp", None, False, "CS", _BOTH, None,
+            "use Multipath TCP for the streams"),
+    _option("--gsro", "gsro", None, False, "C", _CLIENT, None,
+            "UDP: let the kernel cut (GSO) and join (GRO) datagrams"),
+    _option("-d --debug", "debug", _debug_level, 0, "CS", _BOTH, "[=#]",
+            "tell what goes on, on standard error: 1 (errors) to 4 (all)", optional="4"),
     _option("-h --help", "help", None, False, "CS", _BOTH, None, "print this and end"),
+    _option("", "password", str),  # of modules; users type it, or set IPERF3_PASSWORD
+    _option("", "passphrase", str),  # of an encrypted private key
     # Ours. A prefix that fits one of iperf3's names never means one of these.
     _option("--loopback", "loopback", None, False, "C", _CLIENT, None,
             "start a one-off server on this host and be its client"),
+    _option("--connect-only", "connect_only", None, False, "C", _CLIENT, None,
+            "connect, print how long that and the first byte took"),
+    _option("--tls", "tls", None, False, "C", _CLIENT, None,
+            "run control and TCP streams inside TLS"),
+    _option("--tls-ca", "tls_ca", str, None, "C", _CLIENT, "file",
+            "verify the server's name and certificate with these\n"
+            "authorities (PEM); with --quic, the data connections'"),
+    _option("--tls-only", "tls_only", None, False, "S", _SERVER, None,
+            "refuse clients without TLS"),
+    _option("--tls-cert", "tls_cert", str, None, "S", _SERVER, "file",
+            "certificate (PEM) for clients with TLS; without one a\nthrow-away one is made"),
+    _option("--tls-key", "tls_key", str, None, "S", _SERVER, "file",
+            "private key (PEM) of the certificate, if not in its file"),
+    _option("--quic", "quic", None, False, "C", _CLIENT, None,
+            "send the data over QUIC, on the same port number of UDP;\n"
+            "takes the Python package qh3 or aioquic at both ends"),
+    _option("--quic-iw", "quic_iw", _bounded(atoi, 1, MAX_INITIAL_WINDOW, 907), 0, "C", _CLIENT,
+            "#", "QUIC: initial congestion window, in packets (aioquic)"),
+    _option("--quic-secrets", "quic_secrets", str, None, "CS", _BOTH, "file",
+            "QUIC: append the secrets of TLS to this file (NSS key log)"),
+    _option("--max-clients", "max_clients", _bounded(atoi, 1, MAX_CLIENTS, 901), 1, "S", _SERVER,
+            "#", "tests at a time (default 1)"),
+    _option("--allow", "allow", _network, (), "S", _SERVER, "network",
+            "serve clients of this network only (192.0.2.0/24, say);\nmay be repeated"),
     _option("--threads", "threads", None, False, "CS", _BOTH, None,
             "run the streams in threads rather than in processes"),
+    _option("--sendmmsg", "sendmmsg", None, False, "C", _CLIENT, None,
+            "accepted for compatibility: datagrams go in batches\n"
+            "wherever the system can"),
+    _option("--no-sendmmsg", "no_sendmmsg", None, False, "CS", _BOTH, None,
+            "UDP: one datagram per system call"),
 )
-_OWN_NAMES = ("loopback", "threads")
+_OWN_NAMES = ("loopback", "connect-only", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
+              "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "threads", "sendmmsg",
+              "no-sendmmsg")
+_REPEATED = ("xbind", "allow")  # what these options say adds up
 
 
 def _takes_argument(option):
-    later_flag = option.read is _later and option.metavar is None
-    return option.read is not None and not option.optional and not later_flag
+    return option.read is not None and option.optional is None
+
+
+# An optional argument may be a word of its own if it looks like one (riperf3 has it so).
+_LOOKS_LIKE = {"debug": r"[0-9]+$", "timestamps": r".*%"}
+
+
+def _optional_word(option, words):
+    pattern = _LOOKS_LIKE.get(option.dest)
+    if pattern and words and _number_prefix(words[0], pattern):
+        return words.popleft()
+    return None
 
 
 class UsageError(Exception):
@@ -671,7 +876,7 @@ def split_arguments(arguments, posixly_correct=False):
             option = _find_long(name, word)
             if not equals:
                 value = None
-            if equals and not (_takes_argument(option) or option.optional):
+            if equals and option.read is None:
                 full = next(n for n in option.long_names if n.startswith(name))
                 raise UsageError("option '--%s' doesn't allow an argument" % full)
             if not equals and _takes_argument(option):
@@ -679,6 +884,8 @@ def split_arguments(arguments, posixly_correct=False):
                     full = next(n for n in option.long_names if n.startswith(name))
                     raise UsageError("option '--%s' requires an argument" % full)
                 value = words.popleft()
+            if not equals and option.optional is not None:
+                value = _optional_word(option, words)
             yield option, value
         elif word.startswith("-"):
             letters = word[1:]
@@ -692,6 +899,12 @@ def split_arguments(arguments, posixly_correct=False):
                         raise UsageError("option requires an argument -- '%s'" % letter)
                     value = letters or words.popleft()
                     letters = ""
+                elif option.optional is not None:
+                    if letters[:1].isdigit():  # -d4
+                        words.appendleft(letters)
+                        letters = ""
+                    if not letters:
+                        value = _optional_word(option, words)
                 yield option, value
 
 
@@ -740,26 +953,35 @@ class Settings:
                     if value != int(value):
                         raise TypeError("%s must be a whole number" % name)
                     value = int(value)
-                self.apply(option, value if isinstance(value, str) else repr(value))
+                for each in value if isinstance(value, (list, tuple)) else [value]:
+                    self.apply(option, each if isinstance(each, str) else repr(each))
         if values:
             self.check()
 
     @classmethod
-    def from_arguments(cls, arguments, posixly_correct=False):
+    def from_arguments(cls, arguments, posixly_correct=False, before=(), find_keys=None):
         """Return the Settings of an argument vector (without the program's name).
 
+        before: a vector of options that come before it; find_keys: as for check().
         Stops at --help and --version, as iperf3 does. Raises UsageError, IperfError.
         """
         settings = cls()
-        for option, value in split_arguments(arguments, posixly_correct):
-            settings.apply(option, value)
-            if settings.help or settings.version:
-                return settings
-        settings.check()
+        try:
+            for words in (before, arguments):
+                for option, value in split_arguments(words, posixly_correct):
+                    settings.apply(option, value)
+                    if settings.help or settings.version:
+                        return settings
+            settings.check(find_keys)
+        except IperfError as error:
+            error.settings = settings  # as far as they were read
+            raise
         return settings
 
     def apply(self, option, text):
         """Set what one option says, with the checks that iperf3 makes while it parses."""
+        if text is None:
+            text = option.optional
         value = True if option.read is None else option.read(text)
         self.explicit.add(option.dest)
         if option.dest in ("server", "client", "loopback"):
@@ -773,27 +995,76 @@ class Settings:
             self.version6 = False
         if option.dest == "version6":
             self.version4 = False
+        if option.dest in ("udp", "sctp", "mptcp"):  # the last one wins
+            self.udp = self.sctp = False
+        if option.dest in _REPEATED:
+            value = getattr(self, option.dest) + (value,)
+        if option.dest == "no_fq_socket_pacing":
+            self.fq_rate = 0
         if option.dest in ("bind", "client"):
             value, device = _host(value)
             if device:
                 self.bind_dev = device
         setattr(self, option.dest, value)
 
-    def check(self):
-        """Make the checks that iperf3 makes after parsing, in its order. Raises IperfError."""
+    def check(self, find_keys=None):
+        """Make the checks that iperf3 makes after parsing, in its order. Raises IperfError.
+
+        find_keys: a function that takes the Settings, called when it is the turn of the files and
+        the password of the authentication.
+        """
         is_client = self.client is not None or self.loopback
         for side, number in (("S", 3), ("C", 4)):
             if is_client if side == "S" else self.server:
                 for option in OPTIONS:
-                    if option.side == side and option.dest in self.explicit:
+                    if option.side == side and option.dest in self.explicit and (
+                            option.dest != "authorized_users_path"):  # iperf3: it comes later
                         raise IperfError(number)
+        if self.server and self.affinity and self.affinity[1] is not None:
+            raise IperfError(4)
+        if is_client and (self.username is None) != (self.rsa_public_key_path is None):
+            raise IperfError(22)
+        if is_client and self.username is not None and find_keys:
+            find_keys(self)
+        if is_client and self.authorized_users_path is not None:
+            raise IperfError(3)
+        if is_client and self.rcv_timeout is not None and not (
+                self.reverse or self.bidirectional):
+            raise IperfError(32, "")
+        if self.server and (self.rsa_private_key_path is None) != (
+                self.authorized_users_path is None):
+            raise IperfError(23)
+        if self.server and self.authorized_users_path is not None and find_keys:
+            find_keys(self)
         self.timed = "time" in self.explicit
-        if not -1 < self.length <= MAX_BLOCK:
+        if self.udp and self.file:
+            raise IperfError(34)
+        # iperf3: a block beyond TCP's largest has TCP's text.
+        if self.length > MAX_BLOCK or (self.length < 0 and not self.udp):
             raise IperfError(7)
+        # differs: iperf3 lets a negative datagram pass, and fails later.
+        if self.udp and self.length and not MIN_UDP_BLOCK <= self.length <= MAX_UDP_BLOCK:
+            raise IperfError(20)
         if (self.timed and (self.bytes or self.blocks)) or (self.bytes and self.blocks):
             raise IperfError(16)
+        if self.cport + self.parallel * (2 if self.bidirectional else 1) > 65536:
+            raise IperfError(26)  # differs: iperf3 fails at the stream that has no port
         if not is_client and not self.server:
             raise IperfError(2)
+        if self.tls_key is not None and self.tls_cert is None:
+            raise IperfError(903, "--tls-key goes with --tls-cert")
+        for name, option in (("quic_iw", "--quic-iw"), ("quic_secrets", "--quic-secrets")):
+            if is_client and getattr(self, name) and not self.quic:
+                raise IperfError(905, option + " goes with --quic")
+        self.tls = self.tls or (self.tls_ca is not None and not self.quic)
+        others = (("udp", "-u"), ("sctp", "--sctp"), ("zerocopy", "-Z"),
+                  ("skip_rx_copy", "--skip-rx-copy"))
+        for chosen, number, names in (
+                (self.tls, 904, others),
+                (self.quic, 906, others + (("mptcp", "-m"), ("connect_only", "--connect-only")))):
+            for name, option in names:
+                if chosen and getattr(self, name):
+                    raise IperfError(number, option)
 
     def warnings(self):
         """Return the texts of iperf3's warnings about options that do not go with JSON."""
@@ -803,6 +1074,8 @@ class Settings:
                 texts.append("Report format (-f) flag ignored with JSON output (-J)")
             if self.verbose:
                 texts.append("Verbose output (-v) may interfere with JSON output (-J)")
+            if self.debug:
+                texts.append("Debug output (-d) may interfere with JSON output (-J)")
         return texts
 
 
@@ -814,9 +1087,8 @@ def help_text(program="pyperf3.py"):
         lines += ["", group + ":"]
         for option in OPTIONS:
             if option.group == group:
-                names = [name for name in option.names
-                         if name not in ("--bandwidth", "--linux-congestion")]
-                head = "  %s %s" % (", ".join(names), option.metavar or "")
+                # differs: iperf3's leaves out --bandwidth and --linux-congestion.
+                head = "  %s %s" % (", ".join(option.names), option.metavar or "")
                 head = head.rstrip()
                 text = option.help.split("\n")
                 if len(head) > 27:
@@ -824,7 +1096,13 @@ def help_text(program="pyperf3.py"):
                     head = ""
                 lines.append("%-28s%s" % (head, text[0]))
                 lines += [" " * 28 + more for more in text[1:]]
-    lines += ["", "[KMGT] are units: 1024 and its powers for sizes, 1000 and its powers for rates."]
+    lines += [
+        "", "[KMGT] are units: 1024 and its powers for sizes, 1000 and its powers for rates.",
+        "", "Environment:",
+        "  PYPERF3_OPTS              options of a client, before those of its command line",
+        "  IPERF3_PASSWORD           the password for --username (RIPERF3_PASSWORD is looked at",
+        "                            first); without it the user is asked",
+    ]
     return "\n".join(lines)
 
 
@@ -930,6 +1208,21 @@ def _read_int(digits):
     return int(digits) if len(digits) < 30 else float(digits)
 
 
+def _without_surrogates(value):
+    """Return a JSON value with a question mark for each half of a UTF-16 pair without the other.
+
+    It may be escaped in JSON, but has no UTF-8 form.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_without_surrogates(each) for each in value]
+    if isinstance(value, dict):
+        return collections.OrderedDict((_without_surrogates(name), _without_surrogates(each))
+                                       for name, each in value.items())
+    return value
+
+
 def decode_json(data):
     """Return the value at the start of `data` (bytes), read as leniently as cJSON does.
 
@@ -939,9 +1232,12 @@ def decode_json(data):
     decoder = json.JSONDecoder(object_pairs_hook=_first_wins, parse_int=_read_int,
                                parse_constant=lambda name: None, strict=False)
     try:
-        return decoder.raw_decode(text)[0]
+        value = decoder.raw_decode(text)[0]
     except RecursionError:
         raise ValueError("nested too deeply")
+    if nesting(value) > MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    return _without_surrogates(value) if "\\u" in text else value
 
 
 def nesting(value):
@@ -952,6 +1248,12 @@ def nesting(value):
         level = [item for each in level if isinstance(each, (dict, list))
                  for item in (each.values() if isinstance(each, dict) else each)]
     return depth
+
+
+def printable(text):
+    """Return a peer's text without the control characters that could steer a terminal."""
+    return "".join(letter for letter in text if letter in "\n\t" or ord(letter) >= 32
+                   and not 127 <= ord(letter) < 160)
 
 
 def encode_frame(value):
@@ -991,11 +1293,13 @@ def to_integer(value):
 
 # Rows: key, attribute, kind, lowest, highest, error of a value outside, when it is sent.
 # Kinds: int; presence (true when sent, on with any boolean); flag (1 when sent, on when
-# there); onoff (1 when sent, on unless 0); text.
+# there); onoff (1 when sent, on unless 0); text. Sent: always; with udp; if set; if
+# given, that is, not None.
 Parameter = collections.namedtuple("Parameter", "key attribute kind low high error sent")
 
 PARAMETERS = tuple(Parameter(*row) for row in (
     ("omit", "omit", "int", 0, MAX_OMIT, 12, "always"),
+    ("server_affinity", "server_affinity", "int", 0, MAX_CPU, 132, "given"),
     ("time", "time", "int", 0, MAX_TIME, 5, "always"),
     ("num", "bytes", "int", 0, None, 114, "always"),
     ("blockcount", "blocks", "int", 0, None, 114, "always"),
@@ -1004,21 +1308,34 @@ PARAMETERS = tuple(Parameter(*row) for row in (
     ("parallel", "parallel", "int", 1, MAX_STREAMS, 6, "always"),
     ("reverse", "reverse", "presence", None, None, None, "set"),
     ("bidirectional", "bidirectional", "presence", None, None, None, "set"),
+    ("mptcp", "mptcp", "presence", None, None, None, "set"),
     ("window", "window", "int", 0, MAX_WINDOW, 8, "set"),
     ("len", "length", "int", 1, MAX_BLOCK, 7, "always"),
     ("bandwidth", "rate", "int", 0, None, 114, "set"),
     ("fqrate", "fq_rate", "int", 0, None, 114, "set"),
     ("pacing_timer", "pacing_timer", "int", 0, None, 114, "set"),
     ("burst", "burst", "int", 1, MAX_BURST, 15, "set"),
+    ("gso", "gso", "int", 0, None, 114, "udp"),
+    ("gso_dg_size", "gso_datagram", "int", 0, None, 114, "udp"),
+    ("gso_bf_size", "gso_buffer", "int", 0, None, 114, "udp"),
+    ("gro", "gro", "int", 0, 1, 114, "udp"),
+    ("gro_bf_size", "gro_buffer", "int", 0, None, 114, "udp"),
     ("TOS", "tos", "int", 0, 255, 21, "set"),
-    ("flowlabel", "flowlabel", "int", 1, 1048575, 127, "set"),
+    ("flowlabel", "flowlabel", "int", 1, MAX_FLOW_LABEL, 127, "set"),
     ("title", "title", "text", None, None, None, "set"),
     ("extra_data", "extra_data", "text", None, None, None, "set"),
     ("congestion", "congestion", "text", None, None, None, "set"),
     ("get_server_output", "get_server_output", "flag", None, None, None, "set"),
+    ("udp_counters_64bit", "wide_counters", "flag", None, None, None, "set"),
     ("repeating_payload", "repeating_payload", "flag", None, None, None, "set"),
     ("zerocopy", "zerocopy", "onoff", None, None, None, "set"),
+    ("dont_fragment", "dont_fragment", "onoff", None, None, None, "set"),
+    ("authtoken", "token", "text", None, None, None, "set"),
     ("skip_rx_copy", "skip_rx_copy", "onoff", None, None, None, "set"),
+    # Ours: a server that sends datagrams may end at the amount, since the client counts those
+    # that were lost. iperf3's clients wait for as many as arrive.
+    ("pyperf3_counts_lost", "counts_lost", "flag", None, None, None, "set"),
+    ("pyperf3_quic_iw", "quic_iw", "int", 0, MAX_INITIAL_WINDOW, 907, "set"),
 ))
 
 
@@ -1033,21 +1350,48 @@ class Parameters:
         self.omit = self.bytes = self.blocks = self.mss = self.window = self.rate = 0
         self.burst = self.tos = self.fq_rate = self.flowlabel = 0
         self.pacing_timer = 1000
+        self.gso = self.gso_datagram = self.gro = 0
+        self.gso_buffer = self.gro_buffer = MAX_UDP_BLOCK
+        self.wide_counters = self.dont_fragment = self.counts_lost = False
         self.no_delay = self.reverse = self.bidirectional = self.zerocopy = False
         self.get_server_output = self.repeating_payload = self.skip_rx_copy = False
         self.title = self.extra_data = self.congestion = None
+        self.server_affinity = self.token = None
+        self.mptcp = False
+        self.quic_iw = 0
+
+    def stream_count(self):
+        """Return the number of streams, of both directions."""
+        return self.parallel * (2 if self.bidirectional else 1)
 
     @classmethod
     def from_settings(cls, settings):
-        """Return what a client with these Settings asks for."""
+        """Return what a client with these Settings asks for.
+
+        The block size of UDP stays 0 without -l: choose_length() sets it.
+        """
         self = cls()
         for row in PARAMETERS:
             value = getattr(settings, row.attribute, None)
             if value is not None:
                 setattr(self, row.attribute, value)
-        self.rate, self.burst = settings.bitrate or (0, 0)
+        self.wide_counters = settings.udp_counters_64bit
+        self.server_affinity = settings.affinity[1] if settings.affinity else None
         self.length = settings.length
-        if not self.length:
+        self.rate, self.burst = settings.bitrate or (0, 0)
+        if settings.quic:
+            self.protocol = "QUIC"
+        if settings.sctp:
+            self.protocol = "SCTP"
+            self.length = self.length or DEFAULT_SCTP_BLOCK
+        if settings.udp:
+            self.protocol = "UDP"
+            self.gso = self.gro = int(settings.gsro)
+            self.counts_lost = bool((self.bytes or self.blocks)
+                                    and (settings.reverse or settings.bidirectional))
+            if settings.bitrate is None:
+                self.rate = DEFAULT_UDP_RATE
+        elif not self.length:
             self.length = DEFAULT_TCP_BLOCK
             if self.rate:
                 # differs: a slow stream of large blocks would send one, then be silent for
@@ -1058,12 +1402,24 @@ class Parameters:
             self.time = 0
         return self
 
+    def choose_length(self, mss):
+        """Set the block size of UDP, for a path of this maximum segment size."""
+        if not self.length:
+            self.length = mss if 0 < mss <= MAX_UDP_BLOCK else DEFAULT_UDP_BLOCK
+        if self.gso:
+            self.gso_datagram = self.length
+            self.gso_buffer = min(MAX_UDP_BLOCK // self.length, MAX_SEGMENTS) * self.length
+
     def to_json(self):
-        """Return the document that a client sends, keys in iperf3's order."""
+        """Return the document that a client sends, keys in iperf3's order.
+
+        `quic` is our own: iperf3 would take such a test for one over TCP.
+        """
         document = {self.protocol.lower(): True}
         for row in PARAMETERS:
             value = getattr(self, row.attribute)
-            if row.sent == "always" or value:
+            if {"always": True, "set": value, "given": value is not None,
+                    "udp": self.protocol == "UDP"}[row.sent]:
                 document[row.key] = {"presence": True, "flag": 1, "onoff": 1}.get(row.kind, value)
         document["client_version"] = IPERF_VERSION
         return document
@@ -1080,7 +1436,7 @@ class Parameters:
         failure = bad_length = None
         if not isinstance(document, dict):
             document = {}  # iperf3: a document that is no object means all defaults
-        for protocol in ("tcp", "udp", "sctp"):
+        for protocol in ("tcp", "udp", "sctp", "quic"):
             if isinstance(member(document, protocol), bool):
                 self.protocol = protocol.upper()
         for row in PARAMETERS:
@@ -1100,12 +1456,17 @@ class Parameters:
                 elif value < row.low or (row.high is not None and value > row.high):
                     if row.key == "len":  # iperf3: looked at last
                         bad_length = IperfError(row.error)
+                        if value < row.low and self.protocol == "UDP":
+                            bad_length = IperfError(20)
                     else:
                         failure = IperfError(row.error)
                     continue
                 setattr(self, row.attribute, value)
         if self.reverse and self.bidirectional:
             failure = IperfError(25)
+        if self.protocol == "UDP" and not bad_length and (
+                not MIN_UDP_BLOCK <= self.length <= MAX_UDP_BLOCK):
+            bad_length = IperfError(20)  # iperf3: also if there is none, by TCP's default
         if bad_length or failure:
             raise bad_length or failure
         return self
@@ -1113,8 +1474,15 @@ class Parameters:
 
 StreamResult = collections.namedtuple(
     "StreamResult", "id bytes retransmits jitter errors omitted_errors packets omitted_packets"
-                    " start_time end_time")
-StreamResult.__doc__ = "What one end reports of one stream; times in seconds, end_time may be None."
+                    " start_time end_time dropped")
+StreamResult.__doc__ = """What one end reports of one stream.
+
+Times and jitter in seconds; end_time, and the omitted counts, are None if they did not come.
+dropped: datagrams that the receiving host had no room for; None if it is no pyperf3's, or
+cannot tell.
+"""
+
+DROPPED_KEY = "host_dropped_packets"  # our own
 
 Results = collections.namedtuple(
     "Results", "cpu_total cpu_user cpu_system has_retransmits congestion streams output")
@@ -1137,8 +1505,13 @@ def results_to_json(results):
         document["congestion_used"] = results.congestion
     if results.output:
         document[results.output[0]] = results.output[1]
-    document["streams"] = [dict(zip(StreamResult._fields, stream))
-                           for stream in results.streams.values()]
+    document["streams"] = []
+    for stream in results.streams.values():
+        members = dict(zip(StreamResult._fields, stream))
+        dropped = members.pop("dropped")
+        if dropped is not None:
+            members[DROPPED_KEY] = dropped
+        document["streams"].append(members)
     return document
 
 
@@ -1176,31 +1549,266 @@ def results_from_json(document, ids):
         if len([name for name in omitted if member(row, name) is None]) == 1:
             raise IperfError(117, "one of the omitted counts is missing")
         for name in omitted:
-            values[name] = to_integer(number(row, name, 0))
+            values[name] = None
+            if member(row, name) is not None:
+                values[name] = to_integer(number(row, name))
         for name, default in (("jitter", None), ("start_time", 0.0), ("end_time", -1.0)):
             value = number(row, name, default)
             values[name] = float(value) if abs(value) < 1e15 else 0.0
         if values["end_time"] < 0:
             values["end_time"] = None  # 3.1 does not send it
+        dropped = member(row, DROPPED_KEY)
+        values["dropped"] = max(0, to_integer(dropped)) if _is_number(dropped) else None
         if values["id"] not in ids:
             raise IperfError(208)
         values["bytes"] = max(0, values["bytes"])
         streams[values["id"]] = StreamResult(**values)
     congestion = member(document, "congestion_used")
+    if not isinstance(congestion, str) or len(congestion) > 64 or not all(
+            "!" <= letter <= "~" for letter in congestion):
+        congestion = None
     output = None
     for name, kind in (("server_output_text", str), ("server_output_json", dict)):
         value = member(document, name)
         if isinstance(value, kind):
-            if nesting(value) > MAX_DEPTH:
-                raise IperfError(117, "%s is nested too deeply" % name)
             output = (name, value)
-    return Results(cpu[0], cpu[1], cpu[2], has_retransmits,
-                   congestion if isinstance(congestion, str) else None, streams, output)
+    return Results(cpu[0], cpu[1], cpu[2], has_retransmits, congestion, streams, output)
 
 
 def stream_ids(count):
     """Return iperf3's ids of `count` streams: 1, 3, 4, 5, ..."""
     return [1] + list(range(3, count + 2)) if count else []
+
+
+# Authentication: a client sends its name, password and time, encrypted with the server's public
+# key (RSA) and in Base64. The users' file has digests of the passwords.
+
+def credentials(user, password, now):
+    """Return the text that a client encrypts, as bytes. now: seconds since 1970."""
+    return to_bytes("user: %s\npwd:  %s\nts:   %d" % (user, password, now))
+
+
+def read_credentials(data):
+    """Return the (user, password, seconds since 1970) of a decrypted text, None if it is none.
+
+    As iperf3's sscanf reads it: any white space between the words, none within them.
+    """
+    words = [word.decode("utf-8", "surrogateescape") for word in data.split()]
+    if len(words) < 6 or words[0::2][:3] != ["user:", "pwd:", "ts:"]:
+        return None
+    match = _number_prefix(words[5], "[+-]?[0-9]{1,18}")
+    return (words[1], words[3], int(match.group())) if match else None
+
+
+def read_users(text):
+    """Return {user: digest} of a users' file; of two lines for a user the first counts."""
+    users = {}
+    for line in text.replace("\r", "\n").split("\n"):
+        if line and not line.startswith("#") and "," in line:
+            user, digest = line.split(",")[:2]
+            users.setdefault(user, digest)
+    return users
+
+
+def password_digest(user, password):
+    """Return the lower-case hexadecimal digest of a users' file: SHA-256 of {user}password."""
+    import hashlib
+    return hashlib.sha256(to_bytes("{%s}%s" % (user, password))).hexdigest()
+
+
+class Gate:
+    """Decide whom a server lets in."""
+
+    def __init__(self, decrypt, users, threshold):
+        """decrypt: a function from a token to its text, or None; users: returns {user: digest};
+        threshold: seconds that the clocks may differ.
+        """
+        self._decrypt = decrypt
+        self._users = users
+        self._threshold = threshold
+        self._taken = {}  # digests of tokens that were taken, and when these become stale
+
+    def admits(self, token):
+        """Return whether a client with this token (bytes) may test, now.
+
+        Raises OSError if the users' file cannot be read.
+        """
+        import hashlib
+        import hmac
+        found = read_credentials(self._decrypt(token) or b"")
+        if found is None:
+            return False
+        user, password, seconds = found
+        now = time.time()
+        digest = self._users().get(user, "")
+        good = hmac.compare_digest(to_bytes(password_digest(user, password)), to_bytes(digest))
+        if not good or abs(now - seconds) > self._threshold:
+            return False
+        # differs: iperf3 takes a token as often as somebody sends it.
+        self._taken = {key: until for key, until in self._taken.items() if until >= now}
+        mark = hashlib.sha256(token.lstrip(b"\0")).digest()  # it is a number
+        if mark in self._taken:
+            return False
+        self._taken[mark] = seconds + self._threshold
+        return True
+
+
+# The first datagram of a UDP stream, from the client, and the answer to it: iperf3's native
+# integers, new (since 3.12) and old, of little-endian and of big-endian hosts.
+HELLOS = {
+    b"9876": b"6789",
+    b"6789": b"9876",
+    b"\x15\xcd\x5b\x07": b"\xb1\x68\xde\x3a",
+    b"\x07\x5b\xcd\x15": b"\x3a\xde\x68\xb1",
+}
+HELLO = b"9876"
+HELLO_REPLIES = frozenset(HELLOS.values())
+
+
+def header_size(wide):
+    """Return the bytes of a datagram's header with a counter of 32 or (wide) 64 bits."""
+    return 16 if wide else 12
+
+
+def answer_to_hello(data, length, wide):
+    """Return the answer to a client's hello, None if a datagram is none.
+
+    length, wide: size of the test's datagrams, and whether their counters have 64 bits.
+    """
+    if len(data) == length and not any(data[8:header_size(wide)]):
+        return HELLOS[HELLO]
+    return HELLOS.get(bytes(data))
+
+
+def repeated_hello(now, length, wide):
+    """Return what a client sends when a hello was not answered: a datagram with the number 0.
+
+    Data is numbered from 1, so that a pyperf3 server knows it. An iperf3 server whose answer was
+    lost takes it for data that came late: one datagram out of order, and no harm else.
+    """
+    header = DatagramHeaders(bytearray(header_size(wide)), wide)
+    header.write(0, 1, now)
+    return bytes(header.memory).ljust(length, b"\0")
+
+
+@functools.lru_cache(maxsize=None)
+def counter_table():
+    """Return 0 to 65535 as big-endian numbers of 16 bits, a memoryview."""
+    numbers = array.array("H", range(65536))
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return memoryview(numbers)
+
+
+class DatagramHeaders:
+    """Headers of UDP datagrams in a row: seconds, microseconds, and the counter.
+
+    All big-endian; the counter, from 1, has 32 or (wide) 64 bits.
+    """
+
+    def __init__(self, memory, wide, spacing=0):
+        """memory: of a whole number of headers, writable unless they are only read.
+
+        spacing: bytes from one to the next, if they do not follow each other; for writing a
+        multiple of 4.
+        """
+        self.memory = memoryview(memory).cast("B")
+        self.size = header_size(wide)
+        self._spacing = spacing or self.size
+        self.limit = len(self.memory) // self._spacing
+        self._wide = wide
+        self._one = struct.Struct("!IIQ" if wide else "!III")
+        self._layout = {}  # struct formats of so many headers
+        self._columns = {}  # views of the low counters and microseconds of so many headers
+        self._table = None
+
+    def _make_columns(self):
+        # Of two counters in a row only the low 16 bits differ, but for one in 65536. They come
+        # from a table: a column of a whole batch is one assignment, or one comparison.
+        self._table = counter_table()
+        words, halves = self.memory.cast("I"), self.memory.cast("H")
+        step, last = self._spacing // 2, self.size // 2 - 1
+        self._seconds, self._micros = words[0::step // 2], words[1::step // 2]
+        self._low = halves[last::step]
+        self._high = [halves[at::step] for at in range(4, last)]
+        self._second = self._high_part = None
+
+    def room(self, counter):
+        """Return how many headers one write() may take from this counter on."""
+        return min(self.limit, 65536 - (counter & 0xffff))
+
+    def _fill(self, column, data):
+        column[:] = memoryview(data * self.limit).cast(column.format)
+
+    def write(self, counter, count, now):
+        """Write `count` headers (at most room()) from `counter` on, all of the time `now`."""
+        if self._table is None:
+            self._make_columns()
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            self._fill(self._seconds, struct.pack("!I", second & 0xffffffff))
+        self._fill(self._micros, struct.pack("!I", int((now - second) * 1000000)))
+        high = counter >> 16
+        if high != self._high_part:
+            self._high_part = high
+            parts = struct.pack("!Q", high & 0xffffffffffffffff)[-2 * len(self._high):]
+            for number, column in enumerate(self._high):
+                self._fill(column, parts[2 * number:2 * number + 2])
+        low = counter & 0xffff
+        self._low[:count] = self._table[low:low + count]
+
+    def read(self, count):
+        """Return the (seconds, microseconds, counters) of the first headers, as tuples."""
+        layout = self._layout.get(count)
+        if layout is None:
+            each = ("IIQ" if self._wide else "III") + "%dx" % (self._spacing - self.size)
+            layout = struct.Struct("!" + each * count)
+            self._layout[count] = layout
+        values = layout.unpack_from(self.memory)
+        return values[0::3], values[1::3], values[2::3]
+
+    def read_runs(self, counter, count):
+        """Return [(seconds, microseconds, how many)] of the first headers, of equal stamps.
+
+        None if they are not numbered from `counter` on, or their stamps are not in order. A
+        quick look, for what came as one piece: of the high bits only the ends are seen.
+        """
+        read, memory, spacing = self._one.unpack_from, self.memory, self._spacing
+        second, micro, first = read(memory)
+        last_second, last_micro, last = read(memory, (count - 1) * spacing)
+        low = counter & 0xffff
+        if first != counter or last != counter + count - 1 or second != last_second or (
+                spacing % 4 or low + count > 65536):
+            return None
+        columns = self._columns.get(count)
+        if columns is None:
+            if self._table is None:
+                self._make_columns()
+            columns = self._columns[count] = self._low[:count], self._micros[:count]
+        if columns[0].tobytes() != self._table[low:low + count].tobytes():
+            return None
+        # One stamp or two are usual.
+        stamps = columns[1].tobytes()
+        if last_micro == micro:
+            if stamps == stamps[:4] * count:
+                return [(second, micro, count)]
+        else:
+            at = stamps.find(stamps[-4:]) // 4
+            if stamps == stamps[:4] * at + stamps[-4:] * (count - at):
+                return [(second, micro, at), (second, last_micro, count - at)]
+        return self._find_runs(second, columns[1].tolist())
+
+    def _find_runs(self, second, stamps):
+        runs, at, count = [], 0, len(stamps)
+        while at < count:
+            length = stamps.count(stamps[at])
+            if at + length > count or stamps[at + length - 1] != stamps[at]:
+                return None
+            runs.append((second, self._one.unpack_from(self.memory, at * self._spacing)[1],
+                         length))
+            at += length
+        return runs
 
 
 ###############################################################################
@@ -1211,16 +1819,44 @@ def stream_ids(count):
 # knows of tests.
 
 _LINUX = sys.platform.startswith("linux")
+_AF_INET6 = getattr(socket, "AF_INET6", 0x7FFF)  # no family: every call refuses it
+_IPPROTO_IPV6 = getattr(socket, "IPPROTO_IPV6", 41)  # Windows: since Python 3.8
+_IPV6_V6ONLY = getattr(socket, "IPV6_V6ONLY", 26 if _LINUX else 27)
 _SO_BINDTODEVICE = getattr(socket, "SO_BINDTODEVICE", 25 if _LINUX else None)
 _TCP_CONGESTION = getattr(socket, "TCP_CONGESTION", 13 if _LINUX else None)
 _TCP_MAXSEG = getattr(socket, "TCP_MAXSEG", None)
+_SO_BUF_LOCK = 72  # whether the sizes of the buffers were set, and stay
 _TCP_INFO = getattr(socket, "TCP_INFO", 11) if _LINUX else None
 _IPV6_TCLASS = getattr(socket, "IPV6_TCLASS", 67 if _LINUX else None)
 _MSG_TRUNC = getattr(socket, "MSG_TRUNC", 0) if _LINUX else 0
 _MSG_WAITALL = getattr(socket, "MSG_WAITALL", 0)
 CAN_SEND_FILES = hasattr(os, "sendfile")
+_MSG_DONTWAIT = getattr(socket, "MSG_DONTWAIT", 0x40 if _LINUX else 0)
+# Numbers of Linux that differ on a few old architectures.
+_USUAL = _LINUX and not getattr(os, "uname", lambda: (0, 0, 0, 0, ""))()[4].startswith(
+    ("alpha", "mips", "parisc", "sparc"))
 _SO_MAX_PACING_RATE = 47  # Linux
+_SO_RCVBUFFORCE = 33  # Linux: a receive buffer beyond the system's limit, for root
+_SO_TIMESTAMPNS = 35  # Linux: the time when a datagram came, with the datagram
+_SO_MEMINFO = 55  # Linux: figures of a socket's memory, one of them the datagrams it dropped
+_SK_MEMINFO_DROPS = 8
+_DONT_FRAGMENT = (  # platform, option, value
+    ("linux", 10, 2),  # IP_MTU_DISCOVER, IP_PMTUDISC_DO
+    ("win32", 14, 1),  # IP_DONTFRAGMENT
+    ("darwin", 28, 1), ("freebsd", 67, 1),  # IP_DONTFRAG
+)
+_IPV6_FLOWLABEL_MGR, _IPV6_FLOWINFO_SEND = 32, 33  # Linux
+_IPPROTO_UDP = 17
+_UDP_SEGMENT, _UDP_GRO = 103, 104  # Linux: datagrams that the kernel cuts, or joins
+_UDP_MAX_SEGMENTS = 64  # of older kernels
+_MSG_WAITFORONE = 0x10000  # Linux: wait for the first datagram only
+_TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18 if _LINUX else None)
+_IPPROTO_MPTCP = getattr(socket, "IPPROTO_MPTCP", 262 if _LINUX else None)
+_IPPROTO_SCTP = getattr(socket, "IPPROTO_SCTP", 132)
+_SCTP_INITMSG, _SCTP_NODELAY, _SCTP_DISABLE_FRAGMENTS, _SCTP_MAXSEG = 2, 3, 8, 13
+_SCTP_SOCKOPT_BINDX_ADD = 100
 _SIOCOUTQ = 0x5411  # Linux: bytes that were sent and not acknowledged
+_SIOCINQ = 0x541B  # Linux: bytes that wait to be read
 
 TcpInfo = collections.namedtuple(
     "TcpInfo", "retransmits snd_cwnd snd_wnd rtt rttvar pmtu reorder")
@@ -1228,6 +1864,7 @@ TcpInfo.__doc__ = "Figures of a connection: a count, bytes, bytes, us, us, bytes
 
 # Offsets in Linux's struct tcp_info (linux/tcp.h), all 32 bits wide.
 _TCPI_SND_MSS = 16
+_TCPI_LAST_ACK_RECEIVED = 56  # ms
 _TCPI_FIELDS = (("retransmits", 100), ("snd_cwnd", 80), ("snd_wnd", 228), ("rtt", 68),
                 ("rttvar", 72), ("pmtu", 60), ("reorder", 220))
 
@@ -1246,24 +1883,51 @@ def decode_tcp_info(data):
     return TcpInfo(**values)
 
 
-def tcp_info(sock):
-    """Return the TcpInfo of a connected socket, None where the system has none."""
+def _tcp_info_data(sock):
+    """Return the system's struct tcp_info of a connection, None where it has none."""
     if _TCP_INFO is None:
         return None
     try:
-        return decode_tcp_info(sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 256))
+        return sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 256)
     except OSError:
         return None
+
+
+def tcp_info(sock):
+    """Return the TcpInfo of a connected socket, None where the system has none."""
+    data = _tcp_info_data(sock)
+    return decode_tcp_info(data) if data is not None else None
+
+
+def heard_seconds(sock):
+    """Return how long ago the other end of a TCP connection acknowledged anything.
+
+    0.0 where nobody can tell.
+    """
+    data = _tcp_info_data(sock)
+    if data is None or len(data) < _TCPI_LAST_ACK_RECEIVED + 4:
+        return 0.0
+    return struct.unpack_from("=I", data, _TCPI_LAST_ACK_RECEIVED)[0] / 1000.0
+
+
+def _queued(sock, request):
+    """Return the bytes in one of a socket's queues, 0 where nobody can tell."""
+    if not _LINUX or fcntl is None:
+        return 0
+    try:
+        return struct.unpack("i", fcntl.ioctl(sock.fileno(), request, b"\0\0\0\0"))[0]
+    except OSError:
+        return 0
 
 
 def unacknowledged(sock):
     """Return how many bytes of a TCP connection are on their way, 0 where nobody can tell."""
-    if not _LINUX or fcntl is None:
-        return 0
-    try:
-        return struct.unpack("i", fcntl.ioctl(sock.fileno(), _SIOCOUTQ, b"\0\0\0\0"))[0]
-    except OSError:
-        return 0
+    return _queued(sock, _SIOCOUTQ)
+
+
+def unread(sock):
+    """Return how many bytes wait in the kernel to be read, 0 where nobody can tell."""
+    return _queued(sock, _SIOCINQ)
 
 
 def maximum_segment(sock):
@@ -1292,29 +1956,93 @@ def set_congestion(sock, name):
     sock.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, to_bytes(name))
 
 
+def _set_option(sock, level, option, value, number):
+    """Set a socket option; raises IperfError `number`, also if the system has it not (None)."""
+    try:
+        if option is None:
+            raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
+        sock.setsockopt(level, option, value)
+    except OSError as error:
+        raise IperfError(number, error)
+
+
 def set_no_delay(sock):
     """Switch Nagle's algorithm off. Raises IperfError 122."""
-    try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError as error:
-        raise IperfError(122, error)
+    _set_option(sock, socket.IPPROTO_TCP, socket.TCP_NODELAY, 1, 122)
 
 
 def set_mss(sock, size):
     """Limit the segment size of a socket that is not yet connected. Raises IperfError 123."""
+    _set_option(sock, socket.IPPROTO_TCP, _TCP_MAXSEG, size, 123)
+
+
+def set_user_timeout(sock, milliseconds):
+    """Break a TCP connection that nobody acknowledges for so long. Raises IperfError 148."""
+    _set_option(sock, socket.IPPROTO_TCP, _TCP_USER_TIMEOUT, milliseconds, 148)
+
+
+def set_keepalive(sock, idle, interval, count):
+    """Let the system probe an idle TCP connection; 0 keeps its own value.
+
+    Returns the (idle, interval, count) in use, None where they are not known. Raises IperfError
+    155 to 158.
+    """
+    _set_option(sock, socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1, 155)
+    used = []
+    for name, value, number in (("TCP_KEEPIDLE", idle, 156), ("TCP_KEEPINTVL", interval, 157),
+                                ("TCP_KEEPCNT", count, 158)):
+        option = getattr(socket, name, None)
+        if option is None and name == "TCP_KEEPIDLE":
+            option = getattr(socket, "TCP_KEEPALIVE", 16 if sys.platform == "darwin" else None)
+        try:
+            if option is None:
+                raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
+            if value:
+                sock.setsockopt(socket.IPPROTO_TCP, option, value)
+            used.append(sock.getsockopt(socket.IPPROTO_TCP, option))
+        except OSError as error:
+            if value:
+                raise IperfError(number, error)
+            return None
+    return tuple(used)
+
+
+def prepare_control(sock, settings):
+    """Set the options of a control connection; returns what set_keepalive() does, or None.
+
+    Raises IperfError; 36 with a hint if the probes would take longer than the idle time.
+    """
+    set_no_delay(sock)
+    if settings.snd_timeout:
+        set_user_timeout(sock, settings.snd_timeout)
+    if settings.cntl_ka is None:
+        return None
+    used = set_keepalive(sock, *settings.cntl_ka)
+    if used and used[0] <= used[1] * used[2]:
+        error = IperfError(36)
+        error.hint = ("Keepalive Idle time (%d) should be greater than Retries-interval (%d) times"
+                      " Retries-count (%d)" % used)
+        raise error
+    return used
+
+
+def set_affinity(cpu):
+    """Let this process run on one CPU; returns the CPUs that it had. Raises IperfError 132."""
     try:
-        if _TCP_MAXSEG is None:
-            raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
-        sock.setsockopt(socket.IPPROTO_TCP, _TCP_MAXSEG, size)
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {cpu})
+        return before
+    except AttributeError:
+        raise IperfError(132, OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
     except OSError as error:
-        raise IperfError(123, error)
+        raise IperfError(132, error)
 
 
 def set_tos(sock, tos):
     """Set the type of service and, on IPv6, the traffic class, 0..255. Raises IperfError."""
-    if sock.family == getattr(socket, "AF_INET6", None) and _IPV6_TCLASS is not None:
+    if sock.family == _AF_INET6 and _IPV6_TCLASS is not None:
         try:
-            sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_TCLASS, tos)
+            sock.setsockopt(_IPPROTO_IPV6, _IPV6_TCLASS, tos)
         except OSError as error:
             raise IperfError(126, error)
         try:  # an IPv4 peer of a dual-stack socket is marked by the IPv4 option
@@ -1347,28 +2075,186 @@ def set_window(sock, size):
     return tuple(actual)
 
 
+def set_accepted_window(listener, size):
+    """Set both buffers of the connections that a listener will accept, while it listens.
+
+    Returns the sizes that they had for restore_accepted_window(), None where the system cannot
+    take its word back (Linux before 5.16, others): then nothing is done. Raises IperfError.
+    """
+    try:
+        if not _LINUX:
+            return None
+        listener.getsockopt(socket.SOL_SOCKET, _SO_BUF_LOCK)
+    except OSError:
+        return None
+    before = set_window(listener, 0)
+    set_window(listener, size)
+    return before
+
+
+def restore_accepted_window(listener, before):
+    """Undo set_accepted_window(): the system chooses, and changes, the sizes again."""
+    for option, size in zip((socket.SO_SNDBUF, socket.SO_RCVBUF), before):
+        _try_option(listener, socket.SOL_SOCKET, option, size // 2)  # it doubles them
+    _try_option(listener, socket.SOL_SOCKET, _SO_BUF_LOCK, 0)
+
+
+def set_flow_label(sock, place, label):
+    """Get an IPv6 flow label for a socket, and let it be sent (Linux). Raises IperfError 127.
+
+    place: the socket address that is connected to next, with the label in it.
+    """
+    try:
+        if not _LINUX or sock.family != _AF_INET6:
+            raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
+        # struct in6_flowlabel_req: address, label, get, shared by all, create, no times
+        request = socket.inet_pton(_AF_INET6, place[0].partition("%")[0]) + struct.pack(
+            "!IBB", label, 0, 255) + struct.pack("=HHHI", 1, 0, 0, 0)
+        sock.setsockopt(_IPPROTO_IPV6, _IPV6_FLOWLABEL_MGR, request)
+        sock.setsockopt(_IPPROTO_IPV6, _IPV6_FLOWINFO_SEND, 1)
+    except OSError:
+        raise IperfError(127)
+
+
+def forbid_fragments(sock):
+    """Set the Do-Not-Fragment flag of what a socket sends over IPv4. Raises IperfError 145."""
+    if sock.family != socket.AF_INET:
+        return
+    for platform, option, value in _DONT_FRAGMENT:
+        if sys.platform.startswith(platform) and _try_option(sock, socket.IPPROTO_IP, option,
+                                                             value):
+            return
+    raise IperfError(145)
+
+
+def enlarge_receive_buffer(sock, size):
+    """Let a socket hold at least `size` bytes that were not read yet, or what the system allows."""
+    options = ([_SO_RCVBUFFORCE] if _USUAL else []) + [socket.SO_RCVBUF]
+    while size > 65536:
+        for option in options:
+            try:
+                if sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) < size:
+                    sock.setsockopt(socket.SOL_SOCKET, option, size)
+                return
+            except OSError:
+                pass  # not root; or, on BSD, beyond the limit
+        size //= 2
+
+
+def dropped_datagrams(sock):
+    """Return how many datagrams a UDP socket dropped because its buffer was full (Linux 4.12).
+
+    Returns None where nobody can tell.
+    """
+    if not _USUAL:
+        return None
+    try:
+        figures = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * (_SK_MEMINFO_DROPS + 1))
+        return struct.unpack_from("=I", figures, 4 * _SK_MEMINFO_DROPS)[0]
+    except (OSError, struct.error):
+        return None
+
+
+def set_segmentation(sock, size):
+    """Let the kernel cut what is sent into datagrams of `size` bytes (GSO; 0: no more).
+
+    Returns whether it does.
+    """
+    return _LINUX and _try_option(sock, _IPPROTO_UDP, _UDP_SEGMENT, size)
+
+
+def set_coalescing(sock):
+    """Let the kernel join datagrams that come in a row (GRO). Returns whether it does."""
+    return _LINUX and _try_option(sock, _IPPROTO_UDP, _UDP_GRO, 1)
+
+
+def segments(size):
+    """Return sendmsg()'s ancillary data that lets the kernel cut this message (GSO)."""
+    return [(_IPPROTO_UDP, _UDP_SEGMENT, struct.pack("=H", size))]
+
+
+def segment_size(ancillary):
+    """Return the size of the datagrams that the kernel joined into a message (GRO), else 0."""
+    for level, kind, value in ancillary:
+        if (level, kind) == (_IPPROTO_UDP, _UDP_GRO):
+            return struct.unpack_from("=i", value)[0]
+    return 0
+
+
+def is_ready(descriptors, seconds, writing=False):
+    """Return whether one of them can be read, or written to, after `seconds` at most."""
+    if not descriptors:
+        time.sleep(seconds)
+        return False
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        for each in descriptors:
+            poll.register(each, select.POLLOUT if writing else select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    lists = ([], descriptors, []) if writing else (descriptors, [], [])
+    return any(select.select(*(lists + (seconds,))))
+
+
+def missing_offloads():
+    """Return which of GSO and GRO this system cannot do for UDP."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            able = (("GSO", set_segmentation(sock, DEFAULT_UDP_BLOCK)),
+                    ("GRO", set_coalescing(sock)))
+    except OSError:
+        able = (("GSO", False), ("GRO", False))
+    return [name for name, is_there in able if not is_there]
+
+
+def _try_option(sock, level, option, value):
+    try:
+        sock.setsockopt(level, option, value)
+        return True
+    except OSError:
+        return False
+
+
 def set_pacing(sock, rate):
     """Let the kernel pace a socket at `rate` bit/s (Linux). Raises OSError."""
-    if not _LINUX:
+    if not _USUAL:
         raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
     value = struct.pack("=Q", min(rate // 8, 2 ** 63))
     sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, value)
 
 
+def pacing_warnings(sock, rate):
+    """Pace a socket as set_pacing() does, if there is a rate; returns the warnings."""
+    try:
+        if rate:
+            set_pacing(sock, rate)
+        return []
+    except OSError:
+        return ["Unable to set socket pacing"]
+
+
 def bind_device(sock, device):
-    """Bind a socket to a network device. Raises IperfError 143, 146."""
+    """Bind a socket to a network device.
+
+    Raises IperfError 143 where this user may not, 146 where nobody can; OSError if there is no
+    such device.
+    """
     if _SO_BINDTODEVICE is None:
         raise IperfError(146)
     try:
         sock.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, os.fsencode(device) + b"\0")
-    except OSError as error:
+    except PermissionError as error:
         raise IperfError(143, error)
+
+
+_CALL_TIMEOUT = 0.1  # seconds after which a blocked call returns, so that counters are prompt
 
 
 def set_timeouts(sock, seconds):
     """Let blocking calls on a socket return after `seconds` (Linux, macOS, BSD)."""
     whole = int(seconds)
     value = struct.pack("@ll", whole, int((seconds - whole) * 1000000))
+    if os.name == "nt":
+        value = struct.pack("@I", int(seconds * 1000))
     for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
         try:
             sock.setsockopt(socket.SOL_SOCKET, option, value)
@@ -1389,14 +2275,70 @@ def families(settings):
     if settings.version4:
         return socket.AF_INET
     if settings.version6:
-        return socket.AF_INET6
+        return _AF_INET6
     return socket.AF_UNSPEC
 
 
-def open_listener(host, port, family, device=None, window=0):
+def stream_socket(family, multipath=False):
+    """Return a TCP socket; a multipath one if that is wanted and the system can.
+
+    Raises OSError.
+    """
+    if multipath and _IPPROTO_MPTCP is not None:
+        try:
+            return socket.socket(family, socket.SOCK_STREAM, _IPPROTO_MPTCP)
+        except OSError:
+            pass
+    return socket.socket(family, socket.SOCK_STREAM)
+
+
+def datagram_socket(family):
+    """Return a UDP socket. Raises OSError."""
+    return socket.socket(family, socket.SOCK_DGRAM)
+
+
+def sctp_socket(family):
+    """Return an SCTP socket of the one-to-one style. Raises OSError."""
+    return socket.socket(family, socket.SOCK_STREAM, _IPPROTO_SCTP)
+
+
+def prepare_association(sock, no_delay=False, mss=0, streams=0, addresses=()):
+    """Set the options of an SCTP socket that is not yet connected (RFC 6458).
+
+    streams: outgoing ones; addresses: further local ones, as socket addresses.
+    Raises IperfError 122, 123, 137, 138, OSError.
+    """
+    packed = struct.pack("@i", 0)
+    if not 0 <= streams <= 65535:
+        raise IperfError(138)
+    for wanted, option, value, number in (
+            (no_delay, _SCTP_NODELAY, struct.pack("@i", 1), 122),
+            (mss, _SCTP_MAXSEG, struct.pack("@II", 0, mss), 123),
+            (streams, _SCTP_INITMSG, struct.pack("@HHHH", streams, 0, 0, 0), 138),
+            (True, _SCTP_DISABLE_FRAGMENTS, packed, 137)):
+        if wanted:
+            _set_option(sock, _IPPROTO_SCTP, option, value, number)
+    for place in addresses:
+        if sock.family == socket.AF_INET:
+            packed = struct.pack("=HH4s8x", socket.AF_INET, socket.htons(place[1]),
+                                 socket.inet_aton(place[0]))
+        else:
+            packed = struct.pack("=HHI16sI", _AF_INET6, socket.htons(place[1]), 0,
+                                 socket.inet_pton(_AF_INET6, place[0]), place[3])
+        sock.setsockopt(_IPPROTO_SCTP, _SCTP_SOCKOPT_BINDX_ADD, packed)
+
+
+def has_multipath():
+    """Return whether this system can do MPTCP."""
+    with stream_socket(socket.AF_INET, True) as sock:
+        return sock.proto == _IPPROTO_MPTCP
+
+
+def open_listener(host, port, family, device=None, window=0, multipath=False):
     """Return a listening TCP socket, non-blocking.
 
     window: size of the socket buffers, which connections inherit; 0 leaves them.
+    multipath: let connections in over MPTCP, too, if the system can.
     host: None for all addresses; then, with AF_UNSPEC, IPv6 and IPv4 both come in through
     one socket where the system has IPv6, else IPv4 alone.
     Raises IperfError 102.
@@ -1404,7 +2346,7 @@ def open_listener(host, port, family, device=None, window=0):
     try:
         if host is None:
             candidates = [family] if family != socket.AF_UNSPEC else (
-                [socket.AF_INET6] if socket.has_ipv6 else []) + [socket.AF_INET]
+                [_AF_INET6] if socket.has_ipv6 else []) + [socket.AF_INET]
             places = [(each, ("::" if each != socket.AF_INET else "0.0.0.0", port))
                       for each in candidates]
         else:
@@ -1416,13 +2358,13 @@ def open_listener(host, port, family, device=None, window=0):
     for number, (each, address) in enumerate(places):
         sock = None
         try:
-            sock = socket.socket(each, socket.SOCK_STREAM)
+            sock = stream_socket(each, multipath)
             if device:
                 bind_device(sock, device)
             if os.name == "posix":
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if each != socket.AF_INET:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY,
+                sock.setsockopt(_IPPROTO_IPV6, _IPV6_V6ONLY,
                                 int(family == each or host is not None))
             if window:
                 set_window(sock, window)
@@ -1439,6 +2381,485 @@ def open_listener(host, port, family, device=None, window=0):
         except IperfError:
             sock.close()
             raise
+
+
+def open_datagram_socket(family, place, device=None, prepare=None):
+    """Return a UDP socket, non-blocking, bound to a socket address that others may share.
+
+    prepare: called with the socket before it is bound. Raises IperfError 202.
+    """
+    sock = None
+    try:
+        sock = datagram_socket(family)
+        sock.setblocking(False)
+        if device:
+            bind_device(sock, device)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if not _LINUX and hasattr(socket, "SO_REUSEPORT"):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # macOS, BSD
+        if prepare:
+            prepare(sock)
+        sock.bind(place)
+        return sock
+    except OSError as error:
+        if sock is not None:
+            sock.close()
+        raise IperfError(202, error)
+    except IperfError:
+        sock.close()
+        raise
+
+
+# RSA: with the package `cryptography`, else with the host's command `openssl`; never with
+# arithmetic of our own.
+
+class KeyTrouble(Exception):
+    """A key could not be used; str() says why. `encrypted`: for want of its passphrase."""
+
+    def __init__(self, text, encrypted=False):
+        Exception.__init__(self, text)
+        self.encrypted = encrypted
+
+
+class _LibraryRsa:
+    """RSA with the package cryptography."""
+
+    def __init__(self):
+        import warnings
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a Python that is too old for it, say
+            from cryptography.hazmat.backends import default_backend
+            from cryptography.hazmat.primitives import hashes, serialization
+            from cryptography.hazmat.primitives.asymmetric import padding, rsa
+        self._backend = default_backend()
+        self._serialization, self._padding, self._rsa = serialization, padding, rsa
+        self._hashes = hashes
+
+    def _pad(self, pkcs1):
+        if pkcs1:
+            return self._padding.PKCS1v15()
+        sha1 = self._hashes.SHA1()
+        return self._padding.OAEP(self._padding.MGF1(sha1), sha1, None)
+
+    def load(self, path, pem, private, passphrase):
+        try:
+            if private:
+                key = self._serialization.load_pem_private_key(pem, passphrase, self._backend)
+            else:
+                key = self._serialization.load_pem_public_key(pem, self._backend)
+        except Exception as error:
+            encrypted = private and b"ENCRYPTED" in pem and passphrase is None
+            raise KeyTrouble(str(error) or type(error).__name__, encrypted)
+        if not isinstance(key, (self._rsa.RSAPublicKey, self._rsa.RSAPrivateKey)):
+            raise KeyTrouble("it is no RSA key")
+        return key
+
+    def encrypt(self, key, data, pkcs1):
+        return key.encrypt(data, self._pad(pkcs1))
+
+    def decrypt(self, key, data, pkcs1):
+        return key.decrypt(data, self._pad(pkcs1))
+
+
+def run_openssl(arguments, data, passphrase=None):
+    """Run openssl; returns its output. passphrase: of a private key, handed over in a pipe."""
+    import subprocess
+    secret = [name for name in os.environ if name.endswith("IPERF3_PASSWORD")]
+    more = {"env": {name: value for name, value in os.environ.items() if name not in secret}}
+    pipe = None
+    try:
+        if passphrase is not None and os.name == "posix":
+            pipe = os.pipe()
+            os.write(pipe[1], passphrase[:1024] + b"\n")
+            arguments = arguments + ["-passin", "fd:%d" % pipe[0]]
+            more["pass_fds"] = (pipe[0],)
+        elif passphrase is not None:
+            more["env"]["PYPERF3_PASSPHRASE"] = passphrase.decode("utf-8", "replace")
+            arguments = arguments + ["-passin", "env:PYPERF3_PASSPHRASE"]
+        process = subprocess.Popen(
+            ["openssl"] + arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, **more)
+        if pipe:
+            os.close(pipe[1])
+            pipe = (pipe[0], None)
+        output, errors = process.communicate(data, timeout=STEP_TIMEOUT)
+    except (OSError, ValueError) as error:
+        raise KeyTrouble("openssl: %s" % (getattr(error, "strerror", None) or error))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise KeyTrouble("openssl: timed out")
+    finally:
+        for end in pipe or ():
+            if end is not None:
+                os.close(end)
+    if process.returncode:
+        text = errors.decode("utf-8", "replace").strip().split("\n")[0]
+        raise KeyTrouble("openssl: %s" % text)
+    return output
+
+
+class _CommandRsa:
+    """RSA with the command openssl."""
+
+    def __init__(self):
+        run_openssl(["version"], b"")
+
+    def load(self, path, pem, private, passphrase):
+        """Return (path, passphrase) of a private key, a public one as openssl likes it."""
+        if private:
+            if b"ENCRYPTED" in pem and passphrase is None:
+                raise KeyTrouble("the key is encrypted", True)
+            run_openssl(["rsa", "-noout", "-in", path], b"", passphrase or b"")
+            return path, passphrase or b""
+        if b"BEGIN RSA PUBLIC" in pem:  # PKCS#1, which pkeyutl does not read
+            return None, run_openssl(["rsa", "-RSAPublicKey_in", "-pubout"], pem)
+        run_openssl(["rsa", "-pubin", "-pubout"], pem)
+        return path, None
+
+    @staticmethod
+    def _options(pkcs1):
+        return ["-pkeyopt", "rsa_padding_mode:" + ("pkcs1" if pkcs1 else "oaep")]
+
+    def encrypt(self, key, data, pkcs1):
+        path, pem = key
+        arguments = ["pkeyutl", "-encrypt", "-pubin", "-inkey"]
+        if path is not None:
+            return run_openssl(arguments + [path] + self._options(pkcs1), data)
+        import tempfile
+        with tempfile.NamedTemporaryFile() as handle:
+            handle.write(pem)
+            handle.flush()
+            return run_openssl(arguments + [handle.name] + self._options(pkcs1), data)
+
+    def decrypt(self, key, data, pkcs1):
+        path, passphrase = key
+        return run_openssl(["pkeyutl", "-decrypt", "-inkey", path] + self._options(pkcs1), data,
+                         passphrase)
+
+
+def has_rsa():
+    """Return whether this host has RSA, without loading it."""
+    try:
+        import importlib.util
+        import shutil
+        return importlib.util.find_spec("cryptography") is not None or bool(
+            shutil.which("openssl"))
+    except (ImportError, ValueError):
+        return False
+
+
+class RsaKey:
+    """A key from a PEM file: of PKCS#1, PKCS#8 or SPKI."""
+
+    def __init__(self, path, private, passphrase=None):
+        """passphrase: bytes, of an encrypted private key. Raises KeyTrouble."""
+        try:
+            with open(path, "rb") as handle:
+                pem = handle.read(65536)
+        except (OSError, ValueError) as error:
+            raise KeyTrouble("%s: %s" % (path, getattr(error, "strerror", None) or error))
+        self._rsa = self._implementation()
+        self._key = self._rsa.load(path, pem, private, passphrase)
+
+    @staticmethod
+    def _implementation():
+        try:
+            return _LibraryRsa()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # also one that is there and broken: its panic is no Exception
+            pass
+        try:
+            return _CommandRsa()
+        except (KeyTrouble, ImportError):
+            raise KeyTrouble("RSA needs the Python package cryptography, or the command openssl;"
+                             " neither is here")
+
+    def encrypt(self, data, pkcs1=False):
+        """Return `data` encrypted with a public key. Raises KeyTrouble."""
+        try:
+            return self._rsa.encrypt(self._key, data, pkcs1)
+        except KeyTrouble:
+            raise
+        except Exception as error:
+            raise KeyTrouble(str(error) or type(error).__name__)
+
+    def decrypt(self, data, pkcs1=False):
+        """Return `data` decrypted with a private key, None if it is nothing of this key's."""
+        try:
+            return self._rsa.decrypt(self._key, data, pkcs1)
+        except Exception:
+            return None
+
+
+# Batches of datagrams. A writer sends datagrams that share one payload, each behind a header of
+# its own; a reader receives headers, and drops the payload. Both have a memory of headers, and
+# a plain twin that makes one call per datagram.
+
+@functools.lru_cache(maxsize=None)
+def batch_calls():
+    """Return the C library's (sendmmsg, recvmmsg, errno getter, address getter), or None."""
+    if not _LINUX:
+        return None  # the layout of the structures is Linux's
+    try:
+        import ctypes
+        library = ctypes.CDLL(None, use_errno=True)
+        send, receive = library.sendmmsg, library.recvmmsg
+        send.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int]
+        receive.argtypes = send.argtypes + [ctypes.c_void_p]
+        send.restype = receive.restype = ctypes.c_int
+    except (ImportError, AttributeError, OSError, TypeError):
+        return None
+
+    def address(memory):
+        return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    calls = send, receive, ctypes.get_errno, address
+    return calls if _batch_calls_work(calls) else None
+
+
+def _batch_calls_work(calls):
+    """Try the calls: a sandbox may refuse what the C library has."""
+    send, receive, _, address = calls
+    data, place = bytearray(b"pyperf3"), bytearray(7)
+    try:
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            vector = _MessageVector([[(address(data), 7)]], address)
+            sent = send(ends[0].fileno(), vector.address, 1, _MSG_DONTWAIT)
+            vector = _MessageVector([[(address(place), 7)]], address)
+            came = receive(ends[1].fileno(), vector.address, 1, _MSG_DONTWAIT, None)
+            return (sent, came, vector.sizes[0], place) == (1, 1, 7, data)
+        finally:
+            for end in ends:
+                end.close()
+    except OSError:
+        return False
+
+
+class _MessageVector:
+    """An array of Linux's struct mmsghdr, as sendmmsg(2) and recvmmsg(2) take it."""
+
+    # name, namelen, iov, iovlen, control, controllen, flags; msg_len
+    _HEADER = "@PIPNPNi0P"
+    _MESSAGE = struct.Struct(_HEADER + "I0P")
+    _IOVEC = struct.Struct("@PN")
+
+    def __init__(self, messages, address, control=0):
+        """messages: of each a list of (address, size); control: bytes for ancillary data."""
+        pieces = [piece for message in messages for piece in message]
+        self._iovecs = bytearray(b"".join(self._IOVEC.pack(*piece) for piece in pieces))
+        self.control = bytearray(max(1, control * len(messages)))
+        self._messages = bytearray()
+        at, place = address(self._iovecs), address(self.control)
+        for number, message in enumerate(messages):
+            self._messages += self._MESSAGE.pack(
+                0, 0, at, len(message), place + number * control if control else 0, control, 0, 0)
+            at += len(message) * self._IOVEC.size
+        self.address = address(self._messages)
+        self.sizes = self._column("I", struct.calcsize(self._HEADER))
+        size_t = "Q" if struct.calcsize("N") == 8 else "I"
+        self.control_sizes = self._column(size_t, struct.calcsize("@PIPNPN") - struct.calcsize("N"))
+
+    def _column(self, kind, offset):
+        column = memoryview(self._messages).cast(kind)
+        return column[offset // column.itemsize::self._MESSAGE.size // column.itemsize]
+
+
+# Errors of a socket that say nothing of what was sent.
+PASSING_ERRORS = (errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.EINTR, errno.ECONNREFUSED)
+
+
+# Errors of a socket that cannot do GSO after all.
+_NO_SEGMENTS = (errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.ENOPROTOOPT, errno.EOPNOTSUPP)
+
+
+class DatagramWriter:
+    """Send datagrams, one per call."""
+
+    limit = 16  # of datagrams in one send()
+
+    def __init__(self, sock, payload, header_size):
+        """payload: memoryview of a datagram; its first header_size bytes are written over."""
+        self.headers = bytearray(self.limit * header_size)
+        self.spacing = header_size  # bytes from one header to the next
+        self._sock, self._datagram, self._size = sock, payload, header_size
+
+    def send(self, count):
+        """Send datagrams with the first `count` headers; return how many went, at least one.
+
+        Raises OSError if none did.
+        """
+        size = self._size
+        for number in range(count):
+            self._datagram[:size] = self.headers[number * size:(number + 1) * size]
+            try:
+                self._sock.send(self._datagram, _MSG_DONTWAIT if number else 0)
+            except OSError:
+                if number:
+                    return number
+                raise
+        return count
+
+
+class BatchWriter:
+    """Send datagrams with sendmmsg(2), in pieces that the kernel cuts (GSO) where it can."""
+
+    limit = 64
+
+    def __init__(self, calls, sock, payload, header_size, segments):
+        """segments: datagrams per piece; below 2 there are only whole ones."""
+        self._send, _, self._errno, address = calls
+        self._sock, self._descriptor = sock, sock.fileno()
+        size = len(payload)
+        self._segments = 0
+        if segments > 1 and set_segmentation(sock, size):
+            self._segments = segments
+            self.limit = max(4, self.limit // segments) * segments
+        if self._segments and size % 4 == 0:
+            # The kernel takes a piece fastest if it is all of one.
+            self.spacing = size
+            self.headers = private_memory(self.limit * size)
+            self.headers[:] = bytes(payload) * self.limit
+            start = address(self.headers)
+
+            def datagrams(first, count):
+                return [(start + first * size, count * size)]
+        else:
+            # One payload for all stays in the cache.
+            self._payload = payload
+            self.spacing = header_size
+            self.headers = bytearray(self.limit * header_size)
+            start, rest = address(self.headers), address(payload) + header_size
+
+            def datagrams(first, count):
+                return [(start + first * header_size, header_size), (rest, size - header_size)] + (
+                    datagrams(first + 1, count - 1) if count > 1 else [])
+        self._singles = _MessageVector([datagrams(at, 1) for at in range(self.limit)], address)
+        if self._segments:
+            self._groups = _MessageVector(
+                [datagrams(at, segments) for at in range(0, self.limit, segments)], address)
+
+    def send(self, count):
+        """As DatagramWriter.send()."""
+        unit, vector = 1, self._singles
+        if self._segments > 1 and count >= self._segments:
+            unit, vector = self._segments, self._groups
+        sent = self._send(self._descriptor, vector.address, count // unit, _MSG_DONTWAIT)
+        if sent > 0:
+            return sent * unit
+        number = self._errno()
+        if number == errno.EAGAIN:
+            # A slow link: wait for room for one datagram, so that the count is prompt.
+            if self._send(self._descriptor, self._singles.address, 1, 0) > 0:
+                return 1
+            number = self._errno()
+        if self._segments and number in _NO_SEGMENTS:
+            # A device without checksums; or a path with a small MTU, where the kernel cuts
+            # pieces into datagrams, and then refuses to cut these into fragments.
+            self._segments = 0
+            set_segmentation(self._sock, 0)
+            return self.send(count)
+        raise OSError(number, os.strerror(number))
+
+
+class DatagramReader:
+    """Receive datagrams, one per call."""
+
+    limit = 1  # of datagrams in one call
+    coalesced = False  # what comes is pieces of several datagrams, each PIECE bytes further
+    kernel_time = False  # arrivals are by the wall clock of the kernel, else by time.monotonic()
+
+    def __init__(self, sock, size, flags=0):
+        """size: of the datagrams; what goes beyond is dropped. flags: of recv()."""
+        self.headers = bytearray(size)
+        self.spacing = size
+        self._receive = sock.recv_into
+        self._flags = flags
+        self._now = 0.0
+        self._size = 0
+
+    def receive(self, wait):
+        """Receive datagrams; return how many came. Raises OSError if none did.
+
+        wait: for the first, as long as the socket lets calls block.
+        """
+        self._size = self._receive(self.headers, 0, self._flags | (0 if wait else _MSG_DONTWAIT))
+        self._now = time.monotonic()
+        return 1
+
+    def sizes(self, count):
+        """Return the sizes of the datagrams of the last call."""
+        return [self._size]
+
+    def arrivals(self, count):
+        """Return the times, in seconds, when the datagrams of the last call came."""
+        return [self._now]
+
+
+class BatchReader:
+    """Receive datagrams with recvmmsg(2), and the times when the kernel had them."""
+
+    PIECE = 65536  # bytes of memory for what the kernel joins
+    _CONTROL = 64  # bytes of ancillary data: a time, and what GRO adds
+
+    def __init__(self, calls, sock, size, header_size, flags=0, coalesced=False):
+        """coalesced: let the kernel join datagrams (GRO), if it can."""
+        _, self._receive, self._errno, address = calls
+        self.coalesced = coalesced and set_coalescing(sock)
+        self.kernel_time = _USUAL and _try_option(sock, socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self._flags = flags
+        if self.coalesced:
+            self.limit = 4  # pieces
+            self.spacing = size
+            self.headers = private_memory(self.limit * self.PIECE)
+            start = address(self.headers)
+            each = [[(start + at * self.PIECE, self.PIECE)] for at in range(self.limit)]
+            self._flags &= ~_MSG_TRUNC  # the headers stand between what it would drop
+        else:
+            self.limit = 64
+            self.spacing = header_size
+            self.headers = bytearray(self.limit * header_size)
+            self._payload = private_memory(size)  # of one datagram after the other
+            start, rest = address(self.headers), address(self._payload)
+            each = [[(start + at * header_size, header_size)] for at in range(self.limit)]
+            if not flags & _MSG_TRUNC:
+                for pieces in each:
+                    pieces.append((rest, size - header_size))
+        self._vector = _MessageVector(each, address, self._CONTROL)
+        self._messages = len(each)
+        self._room = memoryview(struct.pack("@N", self._CONTROL) * self._messages).cast(
+            self._vector.control_sizes.format)
+        self._descriptor = sock.fileno()
+        self._layout = {}
+
+    def receive(self, wait):
+        """As DatagramReader.receive()."""
+        vector = self._vector
+        vector.control_sizes[:] = self._room  # the kernel has written there
+        flags = self._flags | (_MSG_WAITFORONE if wait else _MSG_DONTWAIT)
+        count = self._receive(self._descriptor, vector.address, self._messages, flags, None)
+        if count < 0:
+            number = self._errno()
+            raise OSError(number, os.strerror(number))
+        return count
+
+    def sizes(self, count):
+        """As DatagramReader.sizes()."""
+        return self._vector.sizes[:count].tolist()
+
+    def arrivals(self, count):
+        """As DatagramReader.arrivals()."""
+        if not self.kernel_time or not self._vector.control_sizes[0]:
+            return [time.time() if self.kernel_time else time.monotonic()] * count
+        layout = self._layout.get(count)
+        if layout is None:
+            # struct cmsghdr: length, level, type; then struct timespec
+            head, body = struct.calcsize("@Nii0P"), struct.calcsize("@ll")
+            layout = self._layout[count] = struct.Struct(
+                "@" + ("%dxll%dx" % (head, self._CONTROL - head - body)) * count)
+        values = layout.unpack_from(self._vector.control)
+        return [second + nano * 1e-9 for second, nano in zip(values[0::2], values[1::2])]
 
 
 def cpu_times():
@@ -1464,6 +2885,15 @@ def can_fork():
         return False
     threading = sys.modules.get("threading")
     return threading is None or threading.active_count() == 1
+
+
+def is_stopped(pid):
+    """Return whether a process was stopped by a signal or a debugger (Linux; elsewhere False)."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as handle:
+            return handle.read().rpartition(b")")[2].split()[0] in (b"T", b"t")  # proc(5)
+    except (OSError, IndexError):
+        return False
 
 
 def prefer_throughput():
@@ -1509,19 +2939,19 @@ def close_descriptors(keep):
                 pass
 
 
-def open_unblocked(path, flags):
+def open_unblocked(path, flags, number=14, mode=0o600):
     """Return a file, unbuffered; a pipe without another end is an error, not a wait.
 
-    Raises IperfError 14.
+    mode: of a new file. Raises IperfError `number`.
     """
     try:
         flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = os.open(path, flags, mode)
         if hasattr(os, "set_blocking"):
             os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", 0)
     except (OSError, ValueError) as error:
-        raise IperfError(14, error if isinstance(error, OSError) else str(error))
+        raise IperfError(number, error if isinstance(error, OSError) else str(error))
 
 
 def payload_file(block):
@@ -1539,6 +2969,807 @@ def payload_file(block):
         raise IperfError(200, "this Python has no module %s" % error.name)
     except OSError as error:
         raise IperfError(200, error)
+
+
+###############################################################################
+# tls #########################################################################
+###############################################################################
+# TLS with the standard library's ssl, which is imported when it is needed. The
+# protocol inside is the same; a TlsSocket stands where a socket would.
+
+TLS_HELLO = 0x16  # first byte of a TLS connection: a handshake record (RFC 8446, 5.1)
+_TLS_RECORD = 16384  # bytes of plain text in a record at most
+
+# Suites without a certificate, of TLS 1.2, where OpenSSL still has them. Level 0 lets them pass.
+_ANONYMOUS = "AECDH:@SECLEVEL=0"
+
+
+class TlsTrouble(Exception):
+    """TLS could not be set up; str() says why."""
+
+
+def _import_ssl():
+    try:
+        import ssl
+    except ImportError as error:
+        raise TlsTrouble("this Python has no module %s" % error.name)
+    return ssl
+
+
+def trouble_text(error):
+    """Return what an exception of ssl says, in a few words."""
+    if getattr(error, "verify_message", None):
+        return "the server's certificate does not hold: %s" % error.verify_message
+    reason = getattr(error, "reason", None)
+    if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+        return "the other end does not speak TLS"
+    if reason:
+        return reason.lower().replace("_", " ")
+    if type(error).__name__ == "CertificateError":  # Python 3.6
+        return "the server's certificate does not hold: %s" % error
+    return getattr(error, "strerror", None) or str(error)
+
+
+def client_context(authorities=None):
+    """Return the context of a client. authorities: a file of theirs (PEM); None: trust anybody.
+
+    Raises TlsTrouble.
+    """
+    ssl = _import_ssl()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authorities is not None:
+        try:
+            context.load_verify_locations(authorities)
+        except (OSError, ValueError) as error:
+            raise TlsTrouble("%s: %s" % (authorities, trouble_text(error)))
+        return context
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        context.set_ciphers("ALL:" + _ANONYMOUS)  # DEFAULT would shut them out for good
+    except OSError:
+        pass  # not in this OpenSSL
+    return context
+
+
+def server_context(certificate=None, key=None):
+    """Return the context of a server. May take a while to make a certificate if none is given.
+
+    certificate, key: files (PEM). Raises TlsTrouble.
+    """
+    ssl = _import_ssl()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if hasattr(context, "num_tickets"):
+        context.num_tickets = 0  # nobody comes back with one
+    if certificate is not None:
+        try:
+            context.load_cert_chain(certificate, key, lambda: b"")  # no prompt
+        except (OSError, ValueError) as error:
+            raise TlsTrouble("%s: %s" % (certificate, trouble_text(error)))
+        return context
+    try:
+        _load_throw_away(context)
+    except (KeyTrouble, ImportError, OSError) as trouble:
+        try:
+            context.set_ciphers(_ANONYMOUS)
+            context.set_ecdh_curve("prime256v1")
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+        except (AttributeError, OSError, ValueError):
+            raise TlsTrouble("no certificate (--tls-cert), and none can be made: it takes the"
+                             " Python package cryptography or the command openssl (%s)" % trouble)
+    return context
+
+
+def make_certificate():
+    """Return a key that nobody else will see and its self-signed certificate (PEM).
+
+    Raises KeyTrouble, ImportError, OSError.
+    """
+    try:
+        return _certificate_by_package()
+    except Exception:  # it is not there, or too old, or broken
+        return run_openssl(
+            ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+             "-keyout", "-", "-subj", "/CN=pyperf3", "-days", "30"], b"")
+
+
+def _load_throw_away(context):
+    """Make a certificate for a context, and load it."""
+    pem = make_certificate()
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        descriptor = os.memfd_create("pyperf3")
+        path = "/proc/self/fd/%d" % descriptor
+    else:
+        import tempfile
+        descriptor, path = tempfile.mkstemp(prefix="pyperf3-")
+    try:
+        with os.fdopen(descriptor, "wb", closefd=False) as handle:
+            handle.write(pem)
+        context.load_cert_chain(path)
+    finally:
+        os.close(descriptor)
+        if not path.startswith("/proc/"):
+            os.unlink(path)
+
+
+def _certificate_by_package():
+    """Return key and certificate (PEM), made by the package cryptography. Raises what it does."""
+    import datetime
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+    from cryptography.hazmat.backends import default_backend
+    key = ec.generate_private_key(ec.SECP256R1(), default_backend())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pyperf3")])
+    now = datetime.datetime.fromtimestamp(time.time(), datetime.timezone.utc)
+    day = datetime.timedelta(days=1)
+    certificate = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(),
+                                          now - day, now + 30 * day).sign(
+                                              key, hashes.SHA256(), default_backend())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption()) + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _would_block():
+    """Return what a socket raises in place of waiting."""
+    return BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+class TlsSocket:
+    """A TCP socket inside TLS, with those methods of a socket that are used here.
+
+    What would block raises BlockingIOError, as a socket does. The socket beneath is in `socket`.
+    """
+
+    def __init__(self, secured):
+        """secured: an SSLSocket whose handshake is over."""
+        self.socket = secured
+        self._piece, self._begun = _TLS_RECORD, 0  # bytes per call; of a call that did not end
+        self._ahead = b""  # read by holds_data()
+        self._ended = False
+        ssl = _import_ssl()
+        self._full = (ssl.SSLWantReadError, ssl.SSLWantWriteError, socket.timeout)
+        self._errors = ssl.SSLError
+        for name in ("fileno", "close", "getsockname", "getpeername", "getsockopt", "setsockopt"):
+            setattr(self, name, getattr(secured, name))
+        self.family = secured.family
+
+    def facts(self):
+        """Return what was agreed on: version and cipher."""
+        return collections.OrderedDict(version=self.socket.version(),
+                                       cipher=self.socket.cipher()[0])
+
+    def setblocking(self, blocking):
+        """Blocking calls return after a while all the same: see set_timeouts()."""
+        # Python repeats a call that SO_RCVTIMEO ended, so it has to know.
+        self.socket.settimeout(_CALL_TIMEOUT if blocking else 0.0)
+
+    def shutdown(self, how):
+        """Shut the TCP connection down. The TLS connection is not touched: it may be in use."""
+        socket.socket.shutdown(self.socket, how)
+
+    def send(self, data):
+        """Encrypt and send; returns how many bytes went. After BlockingIOError repeat the call."""
+        view, sent = memoryview(data), 0
+        try:
+            while sent < len(view):
+                sent += self.socket.send(view[sent:sent + (self._begun or self._piece)])
+                self._begun, self._piece = 0, min(2 * self._piece, 8 * _TLS_RECORD)
+        except self._full:
+            # What was begun has to be repeated as it is; small pieces keep the counters prompt.
+            self._begun = self._begun or min(self._piece, len(view) - sent)
+            self._piece = _TLS_RECORD
+            if not sent:
+                raise _would_block()
+        except self._errors as error:
+            if self._is_end(error):
+                raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            raise self._plain(error)
+        return sent
+
+    def recv(self, size, flags=0):
+        if self._ahead:
+            data = self._ahead
+            if flags != socket.MSG_PEEK:
+                self._ahead = b""
+            return data
+        if flags == socket.MSG_PEEK:
+            if not self.holds_data():
+                raise _would_block()
+            return self._ahead
+        return self._read(self.socket.recv, size) or b""
+
+    def recv_into(self, view, size=0, flags=0):
+        """Receive a part of a record at most; the flags make no difference."""
+        return self._read(self.socket.recv_into, view, size)
+
+    def _read(self, method, *arguments):
+        """Call a method that reads; returns its result, 0 at the end of the data."""
+        try:
+            return 0 if self._ended else method(*arguments)
+        except self._full:
+            raise _would_block()
+        except self._errors as error:
+            if not self._is_end(error):
+                raise self._plain(error)
+            self._ended = True
+            return 0
+
+    @staticmethod
+    def _is_end(error):
+        """Return whether an SSLError is the end of the connection, without TLS's farewell."""
+        return "eof" in str(error).lower()  # Python 3.6 knows no better of OpenSSL 3
+
+    @staticmethod
+    def _plain(error):
+        """Return an SSLError as a socket would raise it; the number of one is not an errno."""
+        return OSError(getattr(errno, "EPROTO", errno.EIO), "TLS: " + trouble_text(error))
+
+    def holds_data(self):
+        """Return whether recv() would not block: what came may be no data, but TLS's own."""
+        if not self._ahead and not self._ended:
+            try:
+                self._ahead = self._read(self.socket.recv, 1) or b""
+                self._ended = not self._ahead
+            except BlockingIOError:
+                return False
+            except OSError:
+                pass  # recv() will meet it, too
+        return True
+
+
+###############################################################################
+# quic ########################################################################
+###############################################################################
+# QUIC (RFC 9000) by an optional library, qh3 or aioquic, which makes datagrams of
+# what is to be sent, and the reverse, but does no input or output. A QuicSocket
+# does that, and stands where a TCP socket would.
+
+_QUIC_LIBRARIES = ("qh3", "aioquic")  # the first one that is there serves
+_QUIC_PROTOCOL = "pyperf3"  # what the ends say that they speak (ALPN)
+_QUIC_VERSIONS = (b"\0\0\0\x01",)  # RFC 9000
+_QUIC_CALLS = 4  # receiving calls in a row, before what they bring is answered
+_QUIC_UNREAD = 64 * 1024 * 1024  # bytes that all streams of an end keep unread, before the start
+_QUIC_REPORT = 0.001  # seconds between reports of the figures
+_QUIC_REFUSED = 1.0  # seconds after which a port that the host says is closed stays so
+_QUIC_FIRST = 16  # datagrams that may come before a connection has a socket of its own
+_QUIC_ANSWER = b"\n"  # a server's to the cookie that begins the stream
+
+QuicLibrary = collections.namedtuple("QuicLibrary", "name version connection configuration tls")
+QuicFigures = collections.namedtuple("QuicFigures", "packets lost window rtt")
+QuicFigures.__doc__ = """What a connection has sent so far: packets, those that were lost (-1: the
+library does not tell), congestion window (bytes), smoothed round-trip time (us)."""
+
+
+class QuicTrouble(Exception):
+    """QUIC could not be set up; str() says why."""
+
+
+def _import_quic(name):
+    """Return the QuicLibrary of this name. Raises ImportError."""
+    import importlib
+    import logging
+    try:
+        package = importlib.import_module(name)
+        modules = [importlib.import_module(name + part)
+                   for part in (".quic.connection", ".quic.configuration", ".tls")]
+    except Exception as error:  # a broken installation raises anything
+        raise ImportError("%s: %s" % (name, error))
+    logging.getLogger("quic").addHandler(logging.NullHandler())  # else it prints
+    return QuicLibrary(name, getattr(package, "__version__", "?"), *modules)
+
+
+@functools.lru_cache(maxsize=None)
+def quic_library(tunable=False):
+    """Return the QuicLibrary to use. tunable: one that lets its congestion control be chosen.
+
+    Raises QuicTrouble, which names the package that is missing.
+    """
+    found = None
+    for name in _QUIC_LIBRARIES:
+        try:
+            library = _import_quic(name)
+        except ImportError:
+            continue
+        if not tunable or hasattr(library.configuration.QuicConfiguration,
+                                  "congestion_control_algorithm"):
+            return library
+        found = library
+    if found:
+        raise QuicTrouble("the package %s has no choice of congestion control: -C and --quic-iw"
+                          " take aioquic (python3 -m pip install aioquic)" % found.name)
+    raise QuicTrouble("it takes the Python package qh3, or aioquic (python3 -m pip install qh3)")
+
+
+def quic_credentials(certificate=None, key=None):
+    """Return the certificate and the key of a server (PEM), made if no files are given.
+
+    The library's slow first steps are taken, too. Raises QuicTrouble.
+    """
+    library = quic_library()
+    try:
+        if certificate is None:
+            pem = key_pem = make_certificate()
+        else:
+            with open(certificate, "rb") as handle:
+                pem = key_pem = handle.read()
+            if key is not None:
+                with open(key, "rb") as handle:
+                    key_pem = handle.read()
+    except (KeyTrouble, ImportError) as trouble:
+        raise QuicTrouble("no certificate (--tls-cert), and none can be made: it takes the Python"
+                          " package cryptography or the command openssl (%s)" % trouble)
+    except OSError as error:
+        raise QuicTrouble("%s: %s" % (error.filename, error.strerror))
+    credentials = (_pem_part(pem, b"CERTIFICATE"), _pem_part(key_pem, b"PRIVATE KEY"))
+    try:
+        server = QuicEnd(library, credentials)
+        _try_handshake(QuicEnd(library), server)
+    except QuicTrouble:
+        raise
+    except Exception as error:  # the library has no one class for what it does not like
+        raise QuicTrouble("%s: %s" % (certificate or "the certificate", error))
+    return credentials
+
+
+def _pem_part(pem, name):
+    """Return the parts of a PEM text of this kind."""
+    import re
+    marks = [b"-----%s %s-----" % (word, b"(?:[A-Z]+ )?" + name) for word in (b"BEGIN", b"END")]
+    return b"".join(part + b"\n" for part in re.findall(
+        marks[0] + b".*?" + marks[1], pem.replace(b"\r\n", b"\n"), re.DOTALL))
+
+
+def _try_handshake(client, server):
+    """Let two ends meet in memory: the first handshake of a process takes its time."""
+    places, now = (("127.0.0.1", 1), ("127.0.0.1", 2)), time.monotonic()
+    first = client.connection()
+    first.connect(places[1], now)
+    datagrams = [data for data, _ in first.datagrams_to_send(now)]
+    second = server.connection(datagrams)
+    for data in datagrams:
+        second.receive_datagram(data, places[0], now)
+    for data, _ in second.datagrams_to_send(now):
+        first.receive_datagram(data, places[1], now)
+
+
+def open_key_log(path):
+    """Open a file for the secrets of TLS, which nobody else may read. Raises QuicTrouble."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT
+                             | getattr(os, "O_NONBLOCK", 0), 0o600)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe could block
+            return os.fdopen(descriptor, "a")
+        os.close(descriptor)
+    except (OSError, ValueError) as error:
+        raise QuicTrouble("%s: %s" % (path, getattr(error, "strerror", error)))
+    raise QuicTrouble("%s: it is no regular file" % path)
+
+
+def is_quic_initial(data):
+    """Return whether a datagram may be the first of a client's connection (RFC 9000, 17.2.2)."""
+    return (len(data) >= 1200 and data[0] & 0xF0 == 0xC0 and data[1:5] in _QUIC_VERSIONS
+            and 8 <= data[5] <= 20)
+
+
+class QuicEnd:
+    """What the connections of one end of a test have in common."""
+
+    def __init__(self, library, credentials=None, streams=1, host=None, authorities=None,
+                 congestion=None, initial_window=0, window=0, secrets=None):
+        """credentials: a server's, of quic_credentials(); else this is a client.
+
+        host: the name to verify; authorities: a file of theirs (PEM), None: trust anybody;
+        initial_window: packets, 0 for the library's; window: bytes of flow control, 0 for ours;
+        secrets: file for the key log. Raises QuicTrouble.
+        """
+        self.library = library
+        self.unread = max(1024 * 1024, _QUIC_UNREAD // streams)  # bytes, of a stream
+        self._initial_window = initial_window
+        self.secrets = None  # the open key log
+        window = window or QUIC_WINDOW
+        configuration = self._configuration = library.configuration.QuicConfiguration(
+            is_client=credentials is None, alpn_protocols=[_QUIC_PROTOCOL], max_data=window,
+            max_stream_data=window, idle_timeout=DATA_TIMEOUT)
+        if congestion:
+            configuration.congestion_control_algorithm = congestion
+        if credentials is None:
+            configuration.server_name = host
+            configuration.verify_mode = 2 if authorities else 0  # ssl.CERT_REQUIRED, CERT_NONE
+            configuration.cafile = authorities
+        else:
+            chain = library.tls.load_pem_x509_certificates(credentials[0])
+            configuration.certificate, configuration.certificate_chain = chain[0], chain[1:]
+            configuration.private_key = library.tls.load_pem_private_key(credentials[1])
+        if congestion or initial_window:
+            try:
+                self.connection([b"\xc0" + b"\0" * 1199] if credentials else None)
+            except Exception as error:
+                raise QuicTrouble(str(error))
+        try:
+            if authorities:
+                open(authorities, "rb").close()
+        except OSError as error:
+            raise QuicTrouble("%s: %s" % (error.filename, error.strerror))
+        if secrets:
+            self.secrets = configuration.secrets_log_file = open_key_log(secrets)
+
+    def close(self):
+        if self.secrets:
+            self.secrets.close()
+
+    def facts(self):
+        """Return what users may want to know: the library."""
+        return collections.OrderedDict(library="%s %s" % (self.library.name, self.library.version))
+
+    def connection(self, first=None):
+        """Return a new connection. first: the datagrams that came for it, of a server."""
+        more = {}
+        if first:
+            more["original_destination_connection_id"] = first[0][6:6 + first[0][5]]
+        connection = self.library.connection.QuicConnection(
+            configuration=self._configuration, **more)
+        if self._initial_window:
+            # There is no public name for it.
+            control = getattr(getattr(connection, "_loss", None), "_cc", None)
+            if not hasattr(control, "congestion_window"):
+                raise QuicTrouble("this %s has no initial window (--quic-iw)" % self.library.name)
+            control.congestion_window = self._initial_window * self._configuration.max_datagram_size
+        return connection
+
+
+class QuicSocket:
+    """A QUIC connection with one stream, with those methods of a socket that workers use.
+
+    send() and recv_into() raise BlockingIOError after a while, as a socket does on which
+    set_timeouts() was called. All but the constructor, begin() and is_connected() is for the
+    worker.
+    """
+
+    def __init__(self, sock, end, remote, cookie, first=None):
+        """sock: a connected UDP socket; end: QuicEnd; remote: the other end's address.
+
+        cookie: what the client sends first; first: of a server, the datagrams that came so far.
+        """
+        self._sock, self.end, self._remote = sock, end, remote
+        self._cookie, self._first = cookie, first
+        self._is_client = first is None
+        sock.setblocking(False)
+        self._connection = None
+        self._stream = 0  # RFC 9000, 2.1: the client's first one
+        self._pieces, self._held = collections.deque(), 0  # what came, and how many bytes it is
+        self.ended = False  # the stream that comes has come whole
+        self.deaf = False  # nobody will read what comes
+        self._guesses = False  # the library does not tell what waits
+        self._queued, self._sent = 0, 0.0  # then: bytes to send, about; when some were sent
+        self._packets = 0
+        self.report, self._reported = None, 0.0  # called with QuicFigures, and when
+        self.stopped = bool  # called to know whether to send no more: by default False
+        self._refused = None  # since when the other host says that nothing listens
+        self._connected, self._begun = False, 0.0
+        self.trouble = ""  # what the library said of the handshake
+        self.broken = None  # why the connection is over
+        self.connect_seconds = self.first_byte_seconds = 0.0
+        self._cuts = set_segmentation(sock, 1200) and set_segmentation(sock, 0)
+        self._joins = hasattr(sock, "recvmsg") and set_coalescing(sock)
+        for name in ("fileno", "getsockname", "getpeername", "getsockopt", "setsockopt", "close"):
+            setattr(self, name, getattr(sock, name))
+        self.family = sock.family
+
+    def setblocking(self, blocking):
+        """Calls block for a while, whatever this says."""
+
+    def shutdown(self, how):
+        """End a thread's connection; a process's goes on until it is ended."""
+        if how == socket.SHUT_RDWR:
+            self.broken = self.broken or "shut down"
+            self._sock.shutdown(how)
+
+    def begin(self):
+        """Begin the handshake; returns whether the other end seems to be one. Raises IperfError.
+
+        A new process would do so more slowly, by 20 ms: the library's random numbers begin anew.
+        """
+        self._begun = time.monotonic()
+        try:
+            self._connection = self.end.connection(self._first)
+            self._guesses = not (hasattr(self._connection, "get_send_buffer_size")
+                                 or hasattr(self._connection, "_streams"))
+            if self._is_client:
+                self._connection.connect(self._remote, time.monotonic())
+                return True
+        except Exception as error:  # of a class that the library chose
+            raise IperfError(203 if self._is_client else 204,
+                             "%s: %s" % (self.end.library.name, error))
+        first, self._first = self._first, None
+        for data in first:
+            self._take_in(data, 0)
+        self._send_due()
+        return bool(self._packets or self.trouble)  # what is garbage is not answered
+
+    def is_connected(self):
+        """Go on with the handshake; returns whether it is over. Raises OSError if it failed."""
+        self.turn(0)
+        self._check()
+        return self._connected
+
+    def open(self):
+        """Exchange cookie and answer, once the handshake is over. Raises OSError."""
+        if self._is_client:
+            self._connection.send_stream_data(self._stream, self._cookie)
+            self._await(1)
+            self.first_byte_seconds = time.monotonic() - self._begun
+            return
+        if self._await(len(self._cookie)) != self._cookie:
+            raise OSError(errno.EACCES, "the connection is another test's")
+        self._connection.send_stream_data(self._stream, _QUIC_ANSWER)
+        self.turn(0)
+
+    def _await(self, count):
+        """Return the next `count` bytes of the stream. Raises OSError if they do not come."""
+        while self._held < count:
+            self.turn(0.05)
+            self._check()
+        data = bytearray(count)
+        self.recv_into(memoryview(data), count)
+        return data
+
+    def _check(self):
+        """Raise OSError if the other end does not answer, or not as it should."""
+        now = time.monotonic()
+        if not self.connect_seconds and self._connected:
+            self.connect_seconds = now - self._begun
+        if self.broken:
+            raise OSError(errno.ECONNABORTED, self.broken)
+        if self._refused and now - self._refused > _QUIC_REFUSED:
+            raise OSError(errno.ECONNREFUSED, "its host says that nothing listens there")
+        patience = QUIC_TIMEOUT + (0 if self._is_client else 2.0)  # the client tells more
+        if now - self._begun > patience:
+            raise OSError(errno.ETIMEDOUT, "no answer within %.0f seconds%s" % (
+                patience, " (%s)" % self.trouble if self.trouble else ""))
+
+    def send(self, data):
+        """Queue all of `data` once there is room. Raises BlockingIOError, OSError.
+
+        It leaves with the next call, of whatever kind, and so not before it is counted.
+        """
+        end = time.monotonic() + _CALL_TIMEOUT
+        self.turn(0)
+        while self._waiting() >= max(len(data), 65536) and not self.broken:
+            left = end - time.monotonic()
+            if left <= 0 or self.stopped():
+                raise _would_block()
+            self.turn(left)
+        if self.broken:
+            raise BrokenPipeError(errno.EPIPE, self.broken)
+        try:
+            self._connection.send_stream_data(self._stream, data)
+        except Exception as error:  # closed, say; the libraries raise what they like
+            self.broken = str(error)
+            raise BrokenPipeError(errno.EPIPE, self.broken)
+        self._queued += len(data)
+        return len(data)
+
+    def finish(self):
+        """Queue the end of the stream."""
+        try:
+            self._connection.send_stream_data(self._stream, b"", True)
+        except Exception:
+            pass  # the connection is over
+
+    def _waiting(self):
+        """Return how many bytes of the stream were not sent yet."""
+        if hasattr(self._connection, "get_send_buffer_size"):
+            return self._connection.get_send_buffer_size(self._stream)
+        sender = self._aioquic_sender()
+        return sender._buffer_stop - sender.highest_offset if sender else self._queued
+
+    def unacknowledged(self):
+        """Return how many bytes the other end may not have yet, as far as the library tells."""
+        self.turn(0)
+        sender = self._aioquic_sender()
+        if sender:
+            return sender._buffer_stop - sender._buffer_start
+        core = getattr(self._connection, "_core", None)  # no public name
+        return self._waiting() + getattr(core, "bytes_in_flight", 0)
+
+    def _aioquic_sender(self):
+        """Return aioquic's own account of what the stream sends, None of another library."""
+        # No public name; without it the bytes of the datagrams sent are the best guess.
+        stream = getattr(self._connection, "_streams", {}).get(self._stream)
+        return getattr(stream, "sender", None)
+
+    def recv_into(self, view, size, flags=0):
+        """As a TCP socket's; 0 at the end of the stream. The flags make no difference."""
+        end = time.monotonic() + _CALL_TIMEOUT
+        while not self._held:
+            if self.ended or (self.broken and self.stopped()):
+                return 0
+            if self.broken:
+                raise ConnectionResetError(errno.ECONNRESET, self.broken)
+            left = end - time.monotonic()
+            if left <= 0:
+                raise _would_block()
+            self.turn(left)
+        count = 0
+        while self._pieces and count < size:
+            piece = self._pieces.popleft()
+            if len(piece) > size - count:
+                piece = memoryview(piece)
+                self._pieces.appendleft(piece[size - count:])
+                piece = piece[:size - count]
+            view[count:count + len(piece)] = piece
+            count += len(piece)
+        self._held -= count
+        return count
+
+    def serve(self, seconds):
+        """Do what the connection needs for `seconds`, and once at least."""
+        end = time.monotonic() + seconds
+        while True:
+            self.turn(max(0.0, end - time.monotonic()))
+            if time.monotonic() >= end:
+                return
+
+    def _figures(self):
+        """Return the QuicFigures; what the library does not tell is -1."""
+        # No public names: what is not there is not reported.
+        core, recovery = (getattr(self._connection, name, None) for name in ("_core", "_loss"))
+        if recovery is not None:
+            return QuicFigures(self._packets, -1, getattr(recovery, "congestion_window", -1),
+                               int(getattr(recovery, "_rtt_smoothed", 0) * 1e6))
+        return QuicFigures(self._packets, getattr(core, "loss_total", -1),
+                           getattr(core, "congestion_window", -1),
+                           int((getattr(core, "smoothed_rtt", 0) or 0) * 1e6))
+
+    # Datagrams
+
+    def turn(self, wait, gate=None):
+        """Take in what has come, send what is due; if nothing came, wait for it so long at most.
+
+        gate: a descriptor that ends the wait, too.
+        """
+        # What the other end sends too early waits in the kernel, and is lost beyond that.
+        full = self._held > self.end.unread
+        calls = 0 if full else self._receive()
+        self._send_due()
+        if calls or not wait:
+            return
+        now, timer = time.monotonic(), self._connection.get_timer()
+        if timer is not None:
+            wait = min(wait, max(0.0, timer - now))
+        self.tell(now)
+        if is_ready([self._sock] * (not full) + [gate] * (gate is not None), wait) and not full:
+            self._receive()
+        self._send_due()
+
+    def _receive(self):
+        """Take in the datagrams that have come; returns how many calls brought some."""
+        for count in range(_QUIC_CALLS):
+            ancillary = ()
+            try:
+                if self._joins:
+                    data, ancillary, _, _ = self._sock.recvmsg(65536, 64)
+                else:
+                    data = self._sock.recv(65536)
+            except (BlockingIOError, InterruptedError):
+                return count
+            except ConnectionError:  # on Windows a reset
+                self._refused = self._refused or time.monotonic()
+                continue
+            except OSError as error:  # of ICMP, say, which anybody can send
+                self.trouble = error.strerror
+                return count
+            self._take_in(data, segment_size(ancillary))
+        return _QUIC_CALLS
+
+    def _take_in(self, data, size):
+        """Hand a datagram, or several of `size` bytes each in one piece, to the library."""
+        now, connection = time.monotonic(), self._connection
+        try:
+            if not 0 < size < len(data):
+                connection.receive_datagram(data, self._remote, now)
+            elif hasattr(connection, "receive_gro_buffer"):
+                connection.receive_gro_buffer(data, size, self._remote, now)
+            else:
+                for at in range(0, len(data), size):
+                    connection.receive_datagram(data[at:at + size], self._remote, now)
+            self._refused = None
+        except Exception as error:  # no end of the connection: anybody can send garbage
+            if not self._connected:
+                self.trouble = "%s: %s" % (self.end.library.name, error)
+        self._take_events()
+
+    def _take_events(self):
+        """Take in what the library has to tell."""
+        connection = self._connection
+        event = connection.next_event()
+        while event is not None:
+            kind = type(event).__name__  # the same in both libraries
+            if kind == "StreamDataReceived":
+                if event.data and event.stream_id == self._stream and not self.deaf:
+                    self._pieces.append(event.data)
+                    self._held += len(event.data)
+                if event.end_stream and event.stream_id == self._stream:
+                    self.ended = True
+            elif kind == "HandshakeCompleted":
+                self._connected = True
+            elif kind == "ConnectionTerminated":
+                self.broken = printable(event.reason_phrase) or (
+                    "closed by the other end (%d)" % event.error_code)
+            elif kind in ("StreamReset", "StopSendingReceived") and (
+                    event.stream_id == self._stream):
+                self.broken = "the other end gave the stream up (%d)" % event.error_code
+            event = connection.next_event()
+
+    def _send_due(self):
+        """Let the library make the datagrams that are due, and send them."""
+        now, connection = time.monotonic(), self._connection
+        try:
+            timer = connection.get_timer()
+            if timer is not None and timer <= now:
+                connection.handle_timer(now)
+                self._take_events()
+            due = [data for data, _ in connection.datagrams_to_send(now)]
+        except Exception as error:
+            # qh3 2.1 cannot answer the single first datagram of a foreign client; when that is
+            # repeated it can.
+            self.trouble = "%s: %s" % (self.end.library.name, error)
+            if self._connected:
+                self.broken = self.broken or str(error)
+            return
+        self._packets += len(due)
+        if self._guesses:
+            self._guess(now, due)
+        at = 0
+        while at < len(due):
+            size, end = len(due[at]), at + 1
+            if self._cuts:
+                limit = min(len(due), at + min(_UDP_MAX_SEGMENTS, MAX_UDP_BLOCK // size))
+                while end < limit and len(due[end]) == size:
+                    end += 1
+                if at + 1 < end < limit and len(due[end]) < size:
+                    end += 1  # the last one of a piece may be shorter
+            self._send_piece(due[at:end], size)
+            at = end
+        if now - self._reported > _QUIC_REPORT:
+            self.tell(now)
+
+    def _guess(self, now, due):
+        """Take what is sent now from the bytes that wait; if nothing goes for long, none do."""
+        if due:
+            self._sent = now
+        self._queued = max(0, self._queued - sum(map(len, due))) if now - self._sent < 0.1 else 0
+
+    def tell(self, now):
+        """Report the figures."""
+        if self.report:
+            self._reported = now
+            self.report(self._figures())
+
+    def _send_piece(self, datagrams, size):
+        """Send datagrams of this size in one call. What does not go counts as lost on the way."""
+        try:
+            while True:
+                try:
+                    if len(datagrams) == 1:
+                        self._sock.send(datagrams[0])
+                    else:
+                        self._sock.sendmsg(datagrams, segments(size))
+                    return
+                except BlockingIOError:  # a slow link
+                    if not is_ready([self._sock], _CALL_TIMEOUT, True):
+                        return
+        except ConnectionError:
+            self._refused = self._refused or time.monotonic()
+        except OSError as error:
+            self.trouble = error.strerror
+            if len(datagrams) > 1 and error.errno in _NO_SEGMENTS:
+                self._cuts = False
+                for data in datagrams:
+                    self._send_piece([data], len(data))
 
 
 ###############################################################################
@@ -1565,16 +3796,27 @@ class StreamStatistics:
         self.reorder = 0
         self.max_snd_cwnd = self.max_snd_wnd = self.max_rtt = self.min_rtt = 0
         self.rtt_sum = self.rtt_count = 0
+        # QuicFigures so far, when measuring began, and at the end of the last interval
+        self.quic = self.omitted_quic = self.interval_quic = None
 
     def measured_bytes(self):
         return self.bytes - self.omitted_bytes
 
+    def measured_drops(self):
+        return None
+
     def measured_retransmits(self):
         return self.retransmits - self.omitted_retransmits
+
+    def is_quiet(self):
+        """Return whether nothing was counted since the last interval."""
+        return self.bytes == self.interval_bytes and (
+            not self.sender or self.retransmits in (None, self.interval_retransmits))
 
     def start_measuring(self):
         """Forget what was counted so far: the end of the omitted part."""
         self.omitted_bytes = self.interval_bytes = self.bytes
+        self.omitted_quic = self.interval_quic = self.quic
         if self.retransmits is not None:
             self.omitted_retransmits = self.interval_retransmits = self.retransmits
 
@@ -1607,7 +3849,123 @@ class StreamStatistics:
                 figures[name] = getattr(info, name)
         figures["omitted"] = omitted
         figures["sender"] = self.sender
+        if self.quic:
+            figures["pyperf3"] = self._quic_interval()
         return figures
+
+    def _quic_interval(self):
+        """Return what QUIC has counted in this interval: the other end's share is its own."""
+        own = self._quic_since(self.interval_quic)
+        self.interval_quic = self.quic
+        if self.sender:
+            own["snd_cwnd"] = self.quic.window
+        return own
+
+    def quic_summary(self):
+        """Return what QUIC has counted in the measured part."""
+        return self._quic_since(self.omitted_quic)
+
+    def _quic_since(self, before):
+        own = collections.OrderedDict(packets_sent=self.quic.packets - before.packets)
+        if self.sender and self.quic.lost >= 0:
+            own["packets_lost"] = self.quic.lost - before.lost
+        return own
+
+
+class DatagramStatistics:
+    """Keep the figures of one UDP stream, as seen by one end; as StreamStatistics otherwise.
+
+    Counts go from the beginning of the test; `omitted` are those when measuring began.
+    """
+
+    def __init__(self, number, sender):
+        self.socket = number
+        self.sender = sender
+        self.bytes = self.packets = self.lost = self.out_of_order = 0
+        self.jitter = 0.0  # seconds
+        self.drops = None  # datagrams that this host had no room for; None if nobody can tell
+        self._drops_before = None  # on the socket when the test began
+        self._drops_estimated = False
+        self.retransmits = None
+        self.omitted_bytes = self.omitted_packets = self.omitted_lost = 0
+        self.omitted_out_of_order = 0
+        self.omitted_drops = 0
+        self.interval_bytes = self._interval_packets = self._interval_lost = 0
+
+    def measured_bytes(self):
+        return self.bytes - self.omitted_bytes
+
+    def is_quiet(self):
+        """Return whether nothing was counted since the last interval."""
+        return self.bytes == self.interval_bytes
+
+    def measured_packets(self):
+        return self.packets - self.omitted_packets
+
+    def measured_lost(self):
+        # differs: late datagrams of the omitted part do not make iperf3's loss negative here.
+        return max(0, self.lost - self.omitted_lost)
+
+    def measured_out_of_order(self):
+        return self.out_of_order - self.omitted_out_of_order
+
+    def measured_drops(self):
+        if self.drops is None:
+            return None
+        drops = max(0, self.drops - self.omitted_drops)
+        return min(drops, self.measured_lost()) if self._drops_estimated else drops
+
+    def start_measuring(self):
+        """Forget what was counted so far: the end of the omitted part."""
+        self.omitted_bytes = self.interval_bytes = self.bytes
+        self.omitted_packets = self._interval_packets = self.packets
+        self.omitted_lost = self._interval_lost = self.lost
+        self.omitted_out_of_order = self.out_of_order
+        self.omitted_drops = self.drops or 0
+        self.jitter = 0.0
+
+    def count_drops(self, total, piece=0):
+        """Take the socket's count of drops, None if there is none.
+
+        piece: the datagrams that each of them stands for, 0 if they are datagrams.
+        """
+        if total is None:
+            return
+        if self._drops_before is None:
+            self._drops_before = total
+        self._drops_estimated = piece > 1
+        self.drops = max(0, total - self._drops_before) * max(1, piece)
+
+    def end_interval(self, start, end, info, omitted):
+        """As StreamStatistics.end_interval()."""
+        figures = {"socket": self.socket}
+        figures.update(rate_figures(start, end, self.bytes - self.interval_bytes))
+        packets = self.packets - self._interval_packets
+        # differs: what comes late is taken off the losses to come, never below none.
+        lost = max(0, self.lost - self._interval_lost)
+        if not self.sender:
+            figures["jitter_ms"] = self.jitter * 1000.0
+            figures["lost_packets"] = lost
+        figures["packets"] = packets
+        if not self.sender:
+            figures["lost_percent"] = percent(lost, packets)
+        figures["omitted"] = omitted
+        figures["sender"] = self.sender
+        self.interval_bytes, self._interval_packets = self.bytes, self.packets
+        self._interval_lost += lost
+        return figures
+
+
+def percent(part, whole):
+    """Return `part` in percent of `whole`, 0 of nothing."""
+    return part * 100.0 / whole if whole else 0.0
+
+
+def mean_and_deviation(values):
+    """Return the mean and the (sample) standard deviation of at least one number."""
+    mean = sum(values) / len(values)
+    squares = sum((value - mean) ** 2 for value in values)
+    return mean, (squares / (len(values) - 1)) ** 0.5 if len(values) > 1 else 0.0
 
 
 def rate_figures(start, end, count, seconds=None):
@@ -1633,6 +3991,13 @@ def interval_sum(streams):
     figures = rate_figures(first["start"], first["end"], sum(each["bytes"] for each in streams))
     if all("retransmits" in each for each in streams):
         figures["retransmits"] = sum(each["retransmits"] for each in streams)
+    if "jitter_ms" in first:
+        figures["jitter_ms"] = sum(each["jitter_ms"] for each in streams) / len(streams)
+        figures["lost_packets"] = sum(each["lost_packets"] for each in streams)
+    if "packets" in first:
+        figures["packets"] = sum(each["packets"] for each in streams)
+    if "jitter_ms" in first:
+        figures["lost_percent"] = percent(figures["lost_packets"], figures["packets"])
     figures["omitted"] = first["omitted"]
     figures["sender"] = first["sender"]
     return figures
@@ -1681,6 +4046,113 @@ def summary_sums(streams, sender_time, receiver_time, sender=True):
     received = rate_figures(0, receiver_time, sum(each["receiver"]["bytes"] for each in streams))
     sent["sender"] = received["sender"] = flag
     return sent, received
+
+
+DatagramTotals = collections.namedtuple(
+    "DatagramTotals", "socket sender sent_bytes received_bytes sent_packets received_packets lost"
+                      " out_of_order jitter drops")
+DatagramRow = collections.namedtuple(
+    "DatagramRow", "sent received out_of_order sender drops")
+DatagramRow.__doc__ = """What the two summary rows of a UDP stream, or direction, are made of.
+
+sent, received: objects as in sum_sent and sum_received, of a stream with its `socket`; the
+received lost_packets may be None; sender: this end sends.
+"""
+DatagramTotals.__doc__ = """What both ends know of one UDP stream, or of all of a direction.
+
+sender: this end sends; jitter in seconds; what nobody knows is 0, lost and drops None.
+"""
+
+
+def datagram_totals(statistics, remote):
+    """Return the DatagramTotals of a stream. remote: the other end's StreamResult, or None."""
+    local = (statistics.measured_bytes(), statistics.measured_packets())
+    other = (0, 0)
+    if remote:
+        omitted = remote.omitted_packets
+        if omitted is None:  # 3.12 does not tell; this end's own count is near enough
+            omitted = statistics.omitted_packets
+        other = (remote.bytes, max(0, remote.packets - omitted))
+    if not statistics.sender:
+        return DatagramTotals(
+            statistics.socket, False, other[0], local[0], other[1], local[1],
+            statistics.measured_lost(), statistics.measured_out_of_order(), statistics.jitter,
+            statistics.measured_drops())
+    lost, jitter, drops = 0, 0.0, None
+    if remote:
+        jitter, drops = remote.jitter, remote.dropped
+        lost = max(0, remote.errors - (remote.omitted_errors or 0))
+        if lost and statistics.omitted_packets and remote.omitted_errors is None:
+            lost = None  # 3.12 does not tell how much of it was in the omitted part
+    return DatagramTotals(statistics.socket, True, local[0], other[0], local[1], other[1], lost, 0,
+                          jitter, drops)
+
+
+def sum_of_totals(totals, sender):
+    """Return the DatagramTotals of a direction; its jitter is the mean."""
+    def add(name):
+        values = [getattr(each, name) for each in totals]
+        return None if None in values else sum(values)
+    names = ("sent_bytes", "received_bytes", "sent_packets", "received_packets", "lost",
+             "out_of_order")
+    return DatagramTotals(None, sender, *[add(name) for name in names],
+                          jitter=(add("jitter") or 0.0) / max(1, len(totals)),
+                          drops=add("drops") if totals else None)
+
+
+def _datagram_object(totals, figures, jitter, lost, packets, lost_percent, sender):
+    members = {"socket": totals.socket} if totals.socket is not None else {}
+    members.update(figures)
+    members.update((("jitter_ms", jitter * 1000.0), ("lost_packets", lost), ("packets", packets),
+                    ("lost_percent", lost_percent)))
+    if totals.socket is not None:
+        members["out_of_order"] = totals.out_of_order
+    members["sender"] = sender
+    return members
+
+
+def datagram_summary(totals, sender_time, receiver_time):
+    """Return the objects (udp or sum, sent, received) of a stream's, or direction's, totals.
+
+    sender_time, receiver_time: seconds that each end measured.
+    """
+    lost = totals.lost or 0
+    packets = totals.sent_packets or totals.received_packets
+    sent = rate_figures(0, sender_time, totals.sent_bytes)
+    received = rate_figures(0, receiver_time, totals.received_bytes)
+    if totals.socket is not None:
+        # iperf3: not known on a receiving server.
+        whole, known = sent, percent(lost, totals.sent_packets)
+    else:
+        # iperf3: the rate is by the sender's time, the time is the receiver's.
+        whole = dict(received, bytes=sent["bytes"], bits_per_second=sent["bits_per_second"])
+        known = percent(lost, packets)
+    received_percent = known
+    if totals.socket is not None:
+        received_percent = percent(lost, totals.received_packets)
+    return (_datagram_object(totals, whole, totals.jitter, lost, packets, known, totals.sender),
+            _datagram_object(totals, sent, 0.0, 0, totals.sent_packets, 0.0, True),
+            _datagram_object(totals, received, totals.jitter, lost, totals.received_packets,
+                             received_percent, False))
+
+
+class RateMeter:
+    """Average a rate over the last so many seconds, looked at once a second, as iperf3 does."""
+
+    def __init__(self, seconds):
+        self.next = 0.0  # when to look again
+        self._marks = collections.deque(maxlen=max(1, seconds) + 1)  # (time, bytes so far)
+
+    def look(self, now, total):
+        """Return the bits per second of the average, 0 as long as it is not known."""
+        if now < self.next:
+            return 0
+        self.next = now + 1.0
+        self._marks.append((now, total))
+        if len(self._marks) < self._marks.maxlen:
+            return 0
+        (begin, before), (end, after) = self._marks[0], self._marks[-1]
+        return int((after - before) * 8 / max(end - begin, 1e-9))
 
 
 class CpuMeter:
@@ -1784,7 +4256,7 @@ class Loop:
                         self._alarm.recv(4096)
                     except OSError:
                         pass
-                else:
+                elif not self._reads_tls(key.data.wait) or key.fileobj.holds_data():
                     self._resume_later(key.data, READY)
             now = time.monotonic()
             for task in list(self._waiting):
@@ -1792,6 +4264,11 @@ class Loop:
                     self._resume_later(task, TIMED_OUT)
         for _ in range(len(self._ready)):
             self._resume(*self._ready.popleft())
+
+    @staticmethod
+    def _reads_tls(wait):
+        """Return whether the selector cannot tell: TLS reads ahead, and what is no data."""
+        return wait.events == READ and isinstance(wait.fileobj, TlsSocket)
 
     def _resume(self, task, value, error):
         try:
@@ -1814,6 +4291,8 @@ class Loop:
         if wait.fileobj is not None:
             self._selector.register(wait.fileobj, wait.events, task)
         self._waiting.append(task)
+        if self._reads_tls(wait) and wait.fileobj.holds_data():
+            self._resume_later(task, READY)
 
 
 def pause(seconds):
@@ -1880,6 +4359,32 @@ def close_orderly(sock, patience=CLOSING_TIMEOUT):
         sock.close()
 
 
+def in_thread(function, patience):
+    """Call a function that may block in a thread, in a task.
+
+    Returns its result, or the exception that it raised; None if it took longer than `patience`
+    seconds.
+    """
+    import threading
+    answer = []
+
+    def call():
+        try:
+            answer.append(function())
+        except Exception as error:
+            answer.append(error)
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    delay, deadline = 0.0005, time.monotonic() + patience
+    while not answer:
+        if time.monotonic() > deadline:
+            return None
+        yield from pause(delay)
+        delay = min(0.05, delay * 2)
+    thread.join()
+    return answer[0]
+
+
 def look_up(host, port, family, deadline):
     """Resolve a name, in a task; returns getaddrinfo's first row.
 
@@ -1895,31 +4400,22 @@ def look_up(host, port, family, deadline):
             raise IperfError(103, error)
     except (OSError, UnicodeError) as error:
         raise IperfError(103, error)
-    import threading
-    answer = []
-
-    def ask():
-        try:
-            answer.append(socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0])
-        except (OSError, UnicodeError) as error:
-            answer.append(error)
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    delay = 0.0005
-    while not answer:
-        yield from pause(delay)
-        delay = min(0.05, delay * 2)
-        if time.monotonic() > deadline:
-            raise IperfError(103, "name resolution timed out")
-    thread.join()
-    if isinstance(answer[0], Exception):
-        raise IperfError(103, answer[0])
-    return answer[0]
+    answer = yield from in_thread(
+        lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0],
+        deadline - time.monotonic())
+    if answer is None:
+        raise IperfError(103, "name resolution timed out")
+    if isinstance(answer, Exception):
+        raise IperfError(103, answer if isinstance(answer, (OSError, UnicodeError)) else
+                         repr(answer))
+    return answer
 
 
-def connect(address, local, device, deadline, number, prepare=None, port=0):
-    """Connect a TCP socket, in a task; returns it, non-blocking.
+def connect(address, local, device, deadline, number, prepare=None, port=0,
+            make=stream_socket):
+    """Connect a socket, in a task; returns it, non-blocking.
 
+    make: a function from the address family to a new socket, of TCP unless given;
     address: a row of getaddrinfo; local: a socket address or None (-B); device: to bind to, or
     None; port: the local one, 0 for any; prepare: called with the socket before it connects.
     Raises IperfError `number`.
@@ -1927,14 +4423,15 @@ def connect(address, local, device, deadline, number, prepare=None, port=0):
     family, _, _, _, place = address
     sock = None
     try:
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock = make(family)
         sock.setblocking(False)
         if device:
             bind_device(sock, device)
         if local or port:
             if local is None:
                 local = ("0.0.0.0" if family == socket.AF_INET else "::", port)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if make is not datagram_socket:  # two of these would share the port
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(local[:1] + (port,) + local[2:])
         if prepare:
             prepare(sock)
@@ -1954,6 +4451,37 @@ def connect(address, local, device, deadline, number, prepare=None, port=0):
     return sock
 
 
+def secure(sock, context, host, deadline):
+    """Set up TLS on a connected socket, in a task; returns the TlsSocket.
+
+    host: the name to verify, None for a server. The socket is closed if that fails. Raises
+    IperfError 903.
+    """
+    ssl = _import_ssl()
+    secured = sock
+    hint = "" if host is None else ": the server may be an iperf3, which has no TLS"
+    try:
+        secured = context.wrap_socket(sock, server_side=host is None, server_hostname=host,
+                                      do_handshake_on_connect=False)
+        while True:
+            try:
+                secured.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                events = READ
+            except ssl.SSLWantWriteError:
+                events = WRITE
+            if (yield Wait(secured, events, deadline)) == TIMED_OUT:
+                raise IperfError(903, "the handshake timed out" + hint)
+        return TlsSocket(secured)
+    except BaseException as error:
+        secured.close()
+        if isinstance(error, (OSError, ValueError)):
+            raise IperfError(903, trouble_text(error) + (
+                hint if isinstance(error, ConnectionError) else ""))
+        raise
+
+
 ###############################################################################
 # streams #####################################################################
 ###############################################################################
@@ -1962,19 +4490,26 @@ def connect(address, local, device, deadline, number, prepare=None, port=0):
 # its own slots of a shared memory map, which the control plane reads at each
 # tick. Nothing here prints.
 
-# Slots of one stream, 8 bytes each, one cache line in all; one writer each.
-_SLOTS = 8
+# Slots of one stream, 8 bytes each, two cache lines in all; one writer each.
+_SLOTS = 16
 _BYTES, _STATUS, _ERRNO, _FINISHED, _USER, _SYSTEM, _COMMAND = range(7)
-_LIMIT = 0  # slot of the first line: bytes after which this end's senders stop, 0 for none
+_VERSION, _PACKETS, _LOST, _LATE, _JITTER, _MEASURING, _PIECE = range(8, 15)  # UDP receivers
+_SHARE, _LIMITED, _ASLEEP = range(8, 11)  # UDP senders: bytes to send, whether so, a nap
+_QUIC_PACKETS, _QUIC_LOST, _QUIC_WINDOW, _QUIC_RTT, _CONNECTED, _FIRST_BYTE = range(8, 14)  # QUIC
+# Slots of the first line.
+_LIMIT = 0  # bytes after which this end's senders stop, 0 for none
+_BEAT = 1  # when the control plane looked last (a float)
+_OPEN = 2  # whether the gate is open
 
 # Commands of the control plane.
 _RUN, _STOP = 0, 1  # a sender that is stopped ends; a receiver counts no more, but reads on
 
 # Status of a worker.
-_STARTING, _RUNNING, _STOPPED, _COMPLETE, _CLOSED, _FAILED, _SPOILED = range(7)
+_STARTING, _PREPARED, _RUNNING, _STOPPED, _COMPLETE, _CLOSED, _FAILED, _SPOILED = range(8)
 
-_CALL_TIMEOUT = 0.1  # seconds after which a blocked call returns, so that counters are prompt
+_NOTE = 200  # bytes of a text
 _HOUSEKEEPING = 0.25  # seconds between looks at the parent
+_STALE = 2.5  # seconds without a look of the parent's, after which it may be a stopped one
 _SLOW_CALL = 0.005  # seconds that one call may take before it is made smaller
 
 
@@ -1982,13 +4517,45 @@ class Counters:
     """The shared memory of the workers of one end of a test."""
 
     def __init__(self, streams):
-        memory = memoryview(shared_memory((streams + 1) * _SLOTS * 8))
-        self.ints = memory.cast("B").cast("q")
-        self.floats = memory.cast("B").cast("d")
+        size = (streams + 1) * _SLOTS * 8
+        memory = memoryview(shared_memory(size + (streams + 1) * _NOTE))
+        self.ints = memory.cast("B")[:size].cast("q")
+        self.floats = memory.cast("B")[:size].cast("d")
+        self._notes = memory.cast("B")[size:]
 
     def line(self, index):
         """Return the first slot of stream `index` (from 0)."""
         return (index + 1) * _SLOTS
+
+    def write_note(self, index, text):
+        """Leave a text of the worker of stream `index`: why it failed."""
+        data = text.encode("utf-8", "replace")[:_NOTE - 1]
+        self._notes[index * _NOTE:(index + 1) * _NOTE] = data.ljust(_NOTE, b"\0")
+
+    def note(self, index):
+        """Return the text that the worker of stream `index` left, "" if it left none."""
+        data = bytes(self._notes[index * _NOTE:(index + 1) * _NOTE])
+        return data.rstrip(b"\0").decode("utf-8", "replace")
+
+    def datagrams(self, line):
+        """Return the DatagramCounts of a receiver, all of one moment."""
+        ints = self.ints
+        for _ in range(100):  # the worker may have died between its writes
+            version = ints[line + _VERSION]
+            counts = DatagramCounts(ints[line + _BYTES], ints[line + _PACKETS], ints[line + _LOST],
+                                    ints[line + _LATE], self.floats[line + _JITTER])
+            if version % 2 == 0 and version == ints[line + _VERSION]:
+                break
+            time.sleep(0)
+        return counts
+
+
+DatagramCounts = collections.namedtuple("DatagramCounts", "bytes packets lost out_of_order jitter")
+DatagramCounts.__doc__ = """What a UDP receiver has counted so far, as iperf3 does.
+
+packets: the highest number seen; lost: gaps in the numbers, less what came late;
+out_of_order: datagrams that came late or twice; jitter: in seconds (RFC 3550, 6.4.1).
+"""
 
 
 class Worker:
@@ -2000,8 +4567,7 @@ class Worker:
         self.loop = loop
         if threaded:
             import threading
-            self._thread = threading.Thread(target=self._wait_and_run, args=(gate[0],),
-                                            daemon=True)
+            self._thread = threading.Thread(target=self._be_thread, args=(gate[0],), daemon=True)
             self._thread.start()
             return
         loop.parent = os.getpid()
@@ -2022,8 +4588,15 @@ class Worker:
         finally:
             os._exit(status)
 
+    def _be_thread(self, gate):
+        try:
+            self._wait_and_run(gate)
+        except Exception:
+            pass  # the control plane sees that it ended without a result, as of a process
+
     def _wait_and_run(self, gate):
-        os.read(gate, 1)
+        self.loop.prepare()
+        self.loop.await_start(gate)
         self.loop.run()
 
     def ended(self):
@@ -2069,16 +4642,19 @@ class StreamLoop:
     """What sender and receiver share: slots, the look at the parent, the CPU figures."""
 
     parent = None  # process that waits for this loop, if it runs in a process of its own
+    sends = False  # this end sends on the stream
 
-    def __init__(self, sock, counters, index, parameters, plan, path=None):
+    def __init__(self, sock, counters, index, parameters, plan=None, path=None):
         """Prepare the loop in the parent.
 
-        plan: the CallPlan; path: file to send or to write (-F).
+        plan: the CallPlan of a TCP stream; path: file to send or to write (-F).
         Raises IperfError 14 if that cannot be opened.
         """
         self.sock = sock
+        self.counters, self.index = counters, index
         self.ints, self.floats = counters.ints, counters.floats
         self.line = counters.line(index)
+        self._quic = sock if isinstance(sock, QuicSocket) else None
         self.parameters = parameters
         self.plan = plan
         self.file = self.open_file(path) if path else None
@@ -2089,26 +4665,76 @@ class StreamLoop:
 
     def descriptors(self):
         """Return the descriptors that the loop needs."""
-        return [each.fileno() for each in (self.sock, self.file, self.payload) if each]
+        secrets = self._quic.end.secrets if self._quic else None
+        return [each.fileno() for each in (self.sock, self.file, self.payload, secrets) if each]
 
     def close(self):
         for each in (self.sock, self.file, self.payload):
             if each:
                 each.close()
 
+    def prepare(self):
+        """Make what the transfer needs, before it begins. Raises nothing."""
+        if not self._quic:
+            return
+        self._quic.report, self._quic.stopped = self._publish_quic, self.stopped
+        try:
+            self._quic.open()
+        except OSError as error:
+            self.counters.write_note(self.index, error.strerror)
+            self.ints[self.line + _ERRNO], self.ints[self.line + _STATUS] = error.errno, _FAILED
+            return
+        self.counters.write_note(self.index, self._quic.trouble)
+        self.floats[self.line + _CONNECTED] = self._quic.connect_seconds
+        self.floats[self.line + _FIRST_BYTE] = self._quic.first_byte_seconds
+        self.ints[self.line + _STATUS] = _PREPARED
+
+    def await_start(self, gate):
+        """Wait for the end of file of the gate."""
+        if self._quic and self.ints[self.line + _STATUS] == _PREPARED:
+            polls = hasattr(select, "poll")  # else it may be Windows, whose select() has no pipes
+            while not self.ints[_OPEN]:
+                self._quic.turn(_HOUSEKEEPING if polls else 0.005, gate if polls else None)
+                self.look_around()
+        os.read(gate, 1)
+
+    def sleep(self, seconds):
+        """Do nothing but what the connection needs."""
+        if self._quic:
+            self._quic.serve(seconds)
+        else:
+            time.sleep(seconds)
+
     def run(self):
         """Run the stream until it is stopped, complete, or broken."""
+        if self.ints[self.line + _STATUS] == _FAILED:
+            return
         self.ints[self.line + _STATUS] = _RUNNING
-        if self.plan.batch:
+        if self.plan and self.plan.batch:
             prefer_throughput()
         try:
             status = self.transfer()
         except OSError as error:
             self.ints[self.line + _ERRNO] = error.errno or 0
+            if self._quic and self._quic.broken:
+                self.counters.write_note(self.index, self._quic.broken)
             status = _SPOILED if isinstance(error, FileTrouble) else _FAILED
         self._end(status)
+        if self._quic:
+            self._end_quic()
+
+    def _end_quic(self):
+        """Send and acknowledge what is left, until the other end, or the parent, ends it."""
+        self._quic.deaf = True
+        if self.sends:
+            self._quic.finish()
+        while not self._quic.broken and (self.sends or not self._quic.ended):
+            self._quic.serve(0.1)
+            self.look_around()
 
     def _end(self, status):
+        if self._quic:
+            self._quic.tell(time.monotonic())
         self.publish()
         if not self.floats[self.line + _FINISHED]:
             self.floats[self.line + _FINISHED] = time.monotonic()
@@ -2119,6 +4745,11 @@ class StreamLoop:
         if self.parent is not None:
             self.floats[self.line + _USER], self.floats[self.line + _SYSTEM] = cpu_times()
 
+    def _publish_quic(self, figures):
+        """Write QuicFigures to the slots."""
+        at = self.line + _QUIC_PACKETS
+        self.ints[at], self.ints[at + 1], self.ints[at + 2], self.ints[at + 3] = figures
+
     def look_around(self):
         """Return the time; now and then publish, and end if the parent is gone."""
         now = time.monotonic()
@@ -2127,6 +4758,11 @@ class StreamLoop:
             self.publish()
             if self.parent is not None and os.getppid() != self.parent:
                 os._exit(1)
+            # A parent that is stopped (SIGSTOP, a debugger) stops its streams.
+            while (self.parent is not None and not self.stopped()
+                   and now - self.floats[_BEAT] > _STALE and is_stopped(self.parent)):
+                time.sleep(0.05)
+                now = time.monotonic()
         return now
 
     def stopped(self):
@@ -2142,7 +4778,8 @@ class BlockSource:
     def __init__(self, sock, block, size):
         if size >= len(block):
             pieces = [block]
-            vector = [block] * min(size // len(block), 1024)
+            count = min(size // len(block), 1024) if hasattr(sock, "sendmsg") else 1
+            vector = [block] * count
             self.size = len(vector) * len(block)
         else:
             pieces = [block[at:at + size] for at in range(0, len(block), size)]
@@ -2230,6 +4867,8 @@ def make_block(parameters):
 class TcpSender(StreamLoop):
     """Send one TCP stream, as fast as it goes or at a rate, up to an amount or a stop."""
 
+    sends = True
+
     def __init__(self, sock, counters, index, parameters, plan, path=None, lines=()):
         """lines: the first slots of all this end's senders, whose bytes count together."""
         StreamLoop.__init__(self, sock, counters, index, parameters, plan, path)
@@ -2244,6 +4883,8 @@ class TcpSender(StreamLoop):
 
     def transfer(self):
         parameters = self.parameters
+        if self._quic:
+            self._quic.deaf = True
         if self.file:
             small = large = FileSource(self.sock, self.file, parameters.length)
         elif self.payload:
@@ -2268,17 +4909,21 @@ class TcpSender(StreamLoop):
         # differs: iperf3 takes the time of an amount when it is written, with much under way.
         last, changed = None, time.monotonic()
         while not self.stopped():
-            left, now = unacknowledged(self.sock), self.look_around()
+            left, now = self._unacknowledged(), self.look_around()
             if left != last:
                 last, changed = left, now
             if not left or now - changed > 1.0:
                 return
-            time.sleep(0.001)
+            self.sleep(0.001)
+
+    def _unacknowledged(self):
+        return self._quic.unacknowledged() if self._quic else unacknowledged(self.sock)
 
     def _send_all(self, source):
         """The hot path: no rate, no amount."""
         ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
-        adapts = isinstance(source, BlockSource)
+        # What TLS could not send has to be offered again as it was.
+        adapts = isinstance(source, BlockSource) and not isinstance(self.sock, TlsSocket)
         sent = 0
         while True:
             begin, first = self.look_around(), sent
@@ -2361,7 +5006,7 @@ class TcpSender(StreamLoop):
             now = self.look_around()
             due = start + sent / rate
             if due > now and sent % burst == 0:
-                time.sleep(min(due - now, 0.02))  # no longer than a stop may go unnoticed
+                self.sleep(min(due - now, 0.02))  # no longer than a stop may go unnoticed
                 continue
             try:
                 count = source.send()
@@ -2393,14 +5038,15 @@ class TcpReceiver(StreamLoop):
         whole = plain | _MSG_WAITALL if self.plan.whole and not amount else plain
         flags = plain
         receive = self.sock.recv_into
-        received, count = 0, 1
-        mark, marked = time.monotonic(), 0
-        while count and not ints[command_slot]:
+        received, pending = 0, 0  # bytes; those that came after the stop
+        mark, marked, ended = time.monotonic(), 0, False
+        while not (ended or ints[command_slot]):
             enough = size if flags != plain else 1
             try:
                 for _ in range(1 if amount else 32):
                     count = receive(view, size, flags)
                     if ints[command_slot]:
+                        pending = count
                         break
                     received += count
                     ints[count_slot] = received
@@ -2409,21 +5055,19 @@ class TcpReceiver(StreamLoop):
                     if count < enough:
                         break
             except BlockingIOError:
-                if ints[command_slot]:
-                    count = 0
                 self.look_around()
                 continue
-            now = self.look_around()
+            ended, now = not count, self.look_around()
             if amount and count:
                 self.floats[self.line + _FINISHED] = now
             if now - mark > 0.02:
                 slow = (received - marked) / (now - mark) * _SLOW_CALL < size
                 flags = plain if slow else whole
                 mark, marked = now, received
-        if not count and not ints[command_slot]:
+        if ended and not ints[command_slot]:
             return _CLOSED
         self._end(_STOPPED)
-        self._drain(receive, view, plain, count)
+        self._drain(receive, view, plain, pending)
         return _STOPPED
 
     def _store(self, view):
@@ -2451,6 +5095,386 @@ class TcpReceiver(StreamLoop):
             self.look_around()
 
 
+def prepare_datagrams(sock, parameters):
+    """Set the options of a UDP stream's socket; returns its (send, receive) buffer sizes.
+
+    Raises IperfError.
+    """
+    sizes = set_window(sock, parameters.window)
+    if not parameters.window:
+        # differs: datagrams that this end has no room for are not the network's loss.
+        streams = parameters.stream_count()
+        enlarge_receive_buffer(sock, max(UDP_RECEIVE_BUFFER // streams, parameters.length + 1024,
+                                         UDP_RECEIVE_BUFFER // 32))
+        if sizes[0] < parameters.length:
+            _try_option(sock, socket.SOL_SOCKET, socket.SO_SNDBUF, parameters.length + 1024)
+    if parameters.tos:
+        set_tos(sock, parameters.tos)
+    if parameters.dont_fragment:
+        forbid_fragments(sock)
+    return set_window(sock, 0)
+
+
+def prepare_quic(sock, parameters):
+    """Set the options of the UDP socket of a QUIC stream; returns its buffer sizes.
+
+    Raises IperfError.
+    """
+    enlarge_receive_buffer(sock, max(UDP_RECEIVE_BUFFER // parameters.stream_count(), 262144))
+    if parameters.tos:
+        set_tos(sock, parameters.tos)
+    try:
+        forbid_fragments(sock)  # RFC 9000, 14
+    except IperfError:
+        pass
+    return set_window(sock, 0)
+
+
+def buffer_warnings(parameters, sizes):
+    """Return iperf3's warnings about UDP blocks larger than the socket's buffers."""
+    return ["Block size %d > %s socket buffer size %d" % (parameters.length, name, size)
+            for name, size in zip(("sending", "receiving"), sizes) if parameters.length > size]
+
+
+def segments_per_call(parameters, streams):
+    """Return how many datagrams the kernel is to cut from one piece (GSO), below 2 for none.
+
+    streams: of this end. On the wire there is no difference. Without --gsro the pieces are
+    small: of 1400 bytes, with both ends on two cores, 16 datagrams a piece were received 4 times
+    as fast as single ones, while 32 outran the receiver. With several streams it lost a third at
+    16, nothing at 4.
+    """
+    length = parameters.length
+    wanted = 16 if streams == 1 else 4
+    if parameters.gso:
+        wanted = min(parameters.gso_buffer // length, _UDP_MAX_SEGMENTS)
+    return min(wanted, MAX_UDP_BLOCK // length)
+
+
+_MAX_DEBT = 0.25  # seconds of a rate that are made up for after a stall
+_SLOW = 0.001  # seconds between datagrams from which on each leaves on its own
+_NAP = 0.0002  # seconds that a busy receiver lets datagrams gather; large ones fill the cache
+_SHORT_NAP = 0.00005
+_NAP_ROOM = 1024 * 1024  # bytes of buffer without which it must not
+_DRAIN_TIMEOUT = 0.2  # seconds for what stands in the buffer at the end
+_DECAYS = [(15.0 / 16.0) ** max(0, count - 1) for count in range(65536 // MIN_UDP_BLOCK + 1)]
+
+
+class UdpSender(StreamLoop):
+    """Send one UDP stream, at a rate or as fast as it goes, up to an amount or a stop."""
+
+    def __init__(self, sock, counters, index, parameters, batches=True, streams=1):
+        """batches: send several datagrams per call where the system can.
+
+        streams: how many this end has, in both directions.
+        """
+        StreamLoop.__init__(self, sock, counters, index, parameters)
+        self._calls = batch_calls() if batches else None
+        counter_table()  # made once, for all workers
+        self._writer = self._headers = None
+        self._streams = streams
+        self._refused = 0.0  # when the peer's host began to say that nobody listens
+
+    def prepare(self):
+        parameters = self.parameters
+        header = header_size(parameters.wide_counters)
+        block = make_block(parameters)
+        if self._calls:
+            writer = BatchWriter(self._calls, self.sock, block, header,
+                                 segments_per_call(parameters, self._streams))
+        else:
+            writer = DatagramWriter(self.sock, block, header)
+        self._writer = writer
+        self._headers = DatagramHeaders(writer.headers, parameters.wide_counters, writer.spacing)
+
+    def transfer(self):
+        parameters, length = self.parameters, self.parameters.length
+        writer, headers = self._writer, self._headers
+        pace = Pace(parameters, time.monotonic()) if parameters.rate else None
+        ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
+        limited_slot, share_slot = self.line + _LIMITED, self.line + _SHARE
+        sent = 0
+        while not ints[command_slot]:
+            now = self.look_around()
+            count = headers.room(sent + 1)
+            if count > writer.limit:
+                count = writer.limit
+            if ints[limited_slot]:
+                left = ints[share_slot] // length - sent
+                if left <= 0:
+                    return _COMPLETE
+                count = min(count, left)
+            if pace is not None:
+                due = pace.due(now, sent)
+                if due < 1:
+                    self._sleep(pace.wait)
+                    continue
+                count = min(count, due)
+            headers.write(sent + 1, count, now)
+            try:
+                sent += writer.send(count)
+            except OSError as error:
+                self._bear(error, now)
+                continue
+            self._refused = 0.0
+            ints[count_slot] = sent * length
+        return _STOPPED
+
+    def _sleep(self, seconds):
+        """Sleep; the control plane need not wait for the end of it."""
+        self.ints[self.line + _ASLEEP] = 1
+        time.sleep(seconds)
+        self.ints[self.line + _ASLEEP] = 0
+
+    def _bear(self, error, now):
+        """Let what passes pass: full queues, a peer that does not listen yet. Else raise."""
+        if isinstance(error, ConnectionError):
+            self._refused = self._refused or now
+            if now - self._refused < 1.0:
+                time.sleep(0.001)
+                return
+        elif error.errno in PASSING_ERRORS:
+            if error.errno != errno.EAGAIN:  # that waited already
+                time.sleep(0.0005)
+            return
+        raise error
+
+
+class Pace:
+    """Say when the datagrams of a rate are due: number k at (k - 1) * length * 8 / rate."""
+
+    def __init__(self, parameters, start):
+        """start: the time of the first datagram."""
+        self.wait = 0.0  # seconds to sleep if nothing is due
+        self._gap = parameters.length * 8.0 / parameters.rate
+        self._burst = parameters.burst if parameters.burst > 1 else 0
+        self._start = start
+        self._last = start - self._gap  # when a datagram of a slow stream left
+
+    def due(self, now, sent):
+        """Return how many more datagrams are due, after `sent`; if none, wait tells how long."""
+        behind = (now - self._start) - sent * self._gap  # seconds
+        if behind > _MAX_DEBT + self._gap:
+            self._start += behind - _MAX_DEBT
+            behind = _MAX_DEBT
+        if self._burst:
+            return self._due_burst(behind, sent)
+        if self._gap >= _SLOW:
+            # After a stall the late ones follow each other at twice the pace, in no clump.
+            behind = min(behind, now - self._last - self._gap / 2)
+            if behind >= 0:
+                self._last = now
+                return 1
+        elif behind >= 0:
+            return int(behind / self._gap) + 1
+        self.wait = min(-behind, 0.02)  # no longer than a stop may go unnoticed
+        return 0
+
+    def _due_burst(self, behind, sent):
+        done = sent % self._burst
+        if done == 0 and behind < 0:
+            self.wait = min(-behind, 0.02)
+            return 0
+        return self._burst - done
+
+
+class UdpReceiver(StreamLoop):
+    """Receive one UDP stream: count, and find what was lost, came late, or jittered."""
+
+    def __init__(self, sock, counters, index, parameters, batches=True, drains=False):
+        """batches: as for UdpSender.
+
+        drains: the peer stops first, so that what is there when this end stops still counts.
+        """
+        StreamLoop.__init__(self, sock, counters, index, parameters)
+        self._calls = batch_calls() if batches else None
+        counter_table()
+        self._reader = self._headers = None
+        self._drains = drains
+        self._bytes = self._highest = self._lost = self._late = 0
+        self._pieces = 0  # that the kernel joined
+        self._jitter = 0.0
+        self._transit = None  # of the last datagram, in seconds
+        self._measuring = 0
+        self._mask = 2 ** 64 - 1 if parameters.wide_counters else 2 ** 32 - 1  # of the counters
+        self._clocks = 0.0  # the wall clock less the monotonic one
+
+    def prepare(self):
+        parameters = self.parameters
+        header = header_size(parameters.wide_counters)
+        flags = _MSG_TRUNC if parameters.skip_rx_copy else 0
+        if self._calls:
+            reader = BatchReader(self._calls, self.sock, parameters.length, header, flags,
+                                 bool(parameters.gro))
+        else:
+            size = header if flags else parameters.length  # what is beyond is cut off
+            reader = DatagramReader(self.sock, size, flags)
+        memory = memoryview(reader.headers)
+        parts = [memory]
+        if reader.coalesced:
+            parts = [memory[at:at + reader.PIECE]
+                     for at in range(0, len(memory), reader.PIECE)]
+        self._reader = reader
+        self._headers = [DatagramHeaders(part, parameters.wide_counters, reader.spacing)
+                         for part in parts]
+
+    def transfer(self):
+        reader = self._reader
+        ints, command_slot = self.ints, self.line + _COMMAND
+        may_nap = not reader.coalesced and (
+            self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= _NAP_ROOM)
+        napping, empty = False, 0
+        nap = _NAP if self.parameters.length < 8192 else _SHORT_NAP
+        calls, datagrams, mark = 0, 0, time.monotonic()
+        while not ints[command_slot]:
+            now = self.look_around()
+            try:
+                count = reader.receive(not napping)
+            except BlockingIOError:
+                empty += 1
+                if napping and empty < 3:
+                    time.sleep(nap)
+                else:
+                    napping = False
+                continue
+            except (ConnectionError, InterruptedError):
+                continue  # the peer's host on a hello of ours; a thread's signal
+            except OSError as error:
+                if error.errno != errno.EMSGSIZE:  # Windows: longer than the buffer
+                    raise
+                continue
+            self._account(reader, count)
+            empty = 0
+            calls += 1
+            datagrams += count
+            if napping and count < reader.limit // 2:
+                time.sleep(nap)
+            if calls == 32:
+                # A wake-up for each datagram costs both ends more than the datagram does.
+                napping = may_nap and datagrams > (now - mark) * (1e4 if napping else 2e4)
+                calls, datagrams, mark = 0, 0, now
+        if self._drains:
+            self._drain(reader)
+        return _STOPPED
+
+    def _drain(self, reader):
+        """Count what came before the stop; nobody sends any more."""
+        end, empty = time.monotonic() + _DRAIN_TIMEOUT, 0
+        while empty < 5 and time.monotonic() < end:
+            try:
+                count = reader.receive(False)
+            except OSError:
+                return
+            self._account(reader, count)
+            # A socket that is shut down has empty ones without end; the peer may send some.
+            empty = 0 if any(reader.sizes(count)) else empty + 1
+
+    def _account(self, reader, count):
+        """Take what one call brought into the figures."""
+        ints, line = self.ints, self.line
+        if reader.kernel_time:
+            self._watch_clock()
+        if ints[line + _MEASURING] != self._measuring:
+            self._measuring = ints[line + _MEASURING]
+            self._jitter, self._transit = 0.0, None
+        sizes, arrivals = reader.sizes(count), reader.arrivals(count)
+        if reader.coalesced:
+            self._pieces += count
+            for headers, size, arrival in zip(self._headers, sizes, arrivals):
+                self._account_piece(headers, size, arrival)
+        else:
+            self._account_datagrams(self._headers[0], sizes, arrivals)
+        ints[line + _VERSION] += 1
+        ints[line + _BYTES] = self._bytes
+        ints[line + _PACKETS] = self._highest
+        ints[line + _LOST] = self._lost
+        ints[line + _LATE] = self._late
+        self.floats[line + _JITTER] = self._jitter
+        if self._pieces:
+            ints[line + _PIECE] = max(1, round(self._highest / self._pieces))
+        ints[line + _VERSION] += 1
+        if self.parameters.bytes or self.parameters.blocks:
+            self.floats[line + _FINISHED] = time.monotonic()
+
+    def _watch_clock(self):
+        """Begin anew with the jitter if somebody set the clock of the kernel's timestamps."""
+        before, wall, after = time.monotonic(), time.time(), time.monotonic()
+        if after - before < 0.0002:  # else something came between
+            if abs(wall - before - self._clocks) > 0.0005:
+                self._transit = None
+            self._clocks = wall - before
+
+    def _account_datagrams(self, headers, sizes, arrivals):
+        count, length = len(sizes), self.parameters.length
+        seconds, micros, counters = headers.read(count)
+        low = (self._highest + 1) & self._mask
+        if counters == tuple(range(low, low + count)) and sizes.count(length) == count:
+            self._highest += count
+            self._bytes += count * length
+        else:
+            data = self._sort_out(counters, sizes, headers.size)
+            if len(data) < count:
+                seconds, micros, arrivals = [[column[at] for at in data]
+                                             for column in (seconds, micros, arrivals)]
+        if arrivals:
+            self._measure_jitter(arrivals, seconds, micros)
+
+    def _account_piece(self, headers, size, arrival):
+        """Take in what the kernel joined: the datagrams came at one time."""
+        length = self.parameters.length
+        count, rest = divmod(size, length)
+        runs = None
+        if count and not rest:
+            runs = headers.read_runs((self._highest + 1) & self._mask, count)
+        if runs is None:
+            # iperf3: the rest of a piece is no datagram. A short one alone is.
+            sizes = [length] * count or [rest]
+            self._account_datagrams(headers, sizes, [arrival] * len(sizes))
+            return
+        self._highest += count
+        self._bytes += size
+        jitter, last = self._jitter, self._transit
+        for second, micro, same in runs:
+            transit = arrival - second - micro * 1e-6
+            if last is not None:
+                jitter += (abs(transit - last) - jitter) / 16.0
+            last = transit
+            jitter *= _DECAYS[same]  # the rest has the same transit
+        self._jitter, self._transit = jitter, last
+
+    def _sort_out(self, counters, sizes, header_size):
+        """Count datagrams that are not simply the next ones; returns which of them are data."""
+        half, data = (self._mask + 1) // 2, []
+        for at, counter in enumerate(counters):
+            if sizes[at] < header_size:
+                continue  # a stray, or a hello
+            step = (counter - self._highest) & self._mask  # counters wrap
+            if step >= half:
+                step -= self._mask + 1
+            number = self._highest + step
+            if not 0 < number < 2 ** 62:
+                continue  # differs: iperf3 counts a repeated hello, and nonsense
+            data.append(at)
+            self._bytes += sizes[at]
+            if step > 0:
+                self._lost += step - 1
+                self._highest = number
+            else:
+                self._late += 1
+                self._lost = max(0, self._lost - 1)
+        return data
+
+    def _measure_jitter(self, arrivals, seconds, micros):
+        jitter, last = self._jitter, self._transit
+        if last is None:
+            last = arrivals[0] - seconds[0] - micros[0] * 1e-6
+        for arrival, second, micro in zip(arrivals, seconds, micros):
+            transit = arrival - second - micro * 1e-6
+            jitter += (abs(transit - last) - jitter) / 16.0
+            last = transit
+        self._jitter, self._transit = jitter, last
+
+
 CallPlan = collections.namedtuple("CallPlan", "send receive whole batch")
 CallPlan.__doc__ = """How the streams of one end call the kernel.
 
@@ -2468,6 +5492,8 @@ def call_plan(parameters, streams):
     With --skip-rx-copy the sender is the bottleneck, and each wake-up costs it.
     """
     block = parameters.length
+    if parameters.protocol == "QUIC":
+        return CallPlan(block, DEFAULT_TCP_BLOCK, False, False)
     if streams > 1:
         return CallPlan(block, DEFAULT_TCP_BLOCK, False, not parameters.rate)
     if parameters.skip_rx_copy:
@@ -2489,7 +5515,7 @@ class Event(dict):
 
     start, interval, end, error, server_output_text, server_output_json: as in iperf3's
     --json-stream. Others are for text: version, listening, connecting, accepted, connected,
-    done (always the last of a test; `ok` tells how it went). `server` tells the side; a
+    debug, done (always the last of a test; `ok` tells how it went). `server` tells the side; a
     server's events carry `test`, the number of the test.
     """
 
@@ -2529,17 +5555,21 @@ class Document:
                                        if name in self._members)
 
 
+_BUSY = 90.0  # percent of a CPU from which on it is the limit
+_SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams was lost
+
+
 class Stream:
     """One data connection, as the control plane sees it."""
 
-    def __init__(self, number, stream_id, sock, sender, loop, worker, line):
+    def __init__(self, stream_id, sock, sender, loop, worker, line, statistics):
         self.id = stream_id
         self.sock = sock
         self.sender = sender
         self.loop = loop
         self.worker = worker
         self.line = line
-        self.statistics = StreamStatistics(number, sender)
+        self.statistics = statistics
 
 
 class Test:
@@ -2551,24 +5581,30 @@ class Test:
         self.parameters = parameters
         self.server = server
         self.emit = emit
-        count = parameters.parallel * (2 if parameters.bidirectional else 1)
+        count = parameters.stream_count()
         self.ids = stream_ids(count)
         self.streams = []
         self.start = first_facts()
         self.remote = None  # the other end's Results
+        self.own = collections.OrderedDict()  # figures of ours for the end object
         self.local_time = 0.0
         self.ends_with_file = False  # -F without another end condition: it may be empty
         self.omitting = parameters.omit > 0
-        self.started = self.finished = False
+        self.started = self.finished = self.closed = False
         self._origin = self._interval_start = 0.0
         self._tick = 1
         self._pending_interval = None
         self._progress = (0.0, -1)
+        self._sign_of_life = (0.0, -1)  # when, and the bytes that had moved by then
         self._broken_since = None
         self._counters = Counters(count)
         self._gate = os.pipe()
         self._threaded = settings.threads or not can_fork()
         self._cpu = None
+        self._datagrams, self._quic = (parameters.protocol == name for name in ("UDP", "QUIC"))
+        self._patience = DATA_TIMEOUT  # seconds without data
+        if settings.rcv_timeout is not None:
+            self._patience = settings.rcv_timeout / 1000.0
 
     # Set-up
 
@@ -2582,6 +5618,38 @@ class Test:
     def is_complete(self):
         return len(self.streams) == len(self.ids)
 
+    def is_prepared(self):
+        """Return whether all streams are complete, and their connections made.
+
+        Raises IperfError 203 or 204: only those of QUIC are made after they were added.
+        """
+        if not self.is_complete():
+            return False
+        if not self._quic:
+            return True
+        statuses = [self._counters.ints[stream.line + _STATUS] for stream in self.streams]
+        for index, (stream, status) in enumerate(zip(self.streams, statuses)):
+            if status == _FAILED or (status == _STARTING and stream.worker.ended()):
+                number = self._counters.ints[stream.line + _ERRNO]
+                raise self.quic_error(index, OSError(
+                    number, self._counters.note(index) or "the stream's worker has died"))
+        return min(statuses) >= _PREPARED
+
+    def notes(self):
+        """Return what the workers had to say of connections that were made all the same."""
+        notes = [(index, self._counters.note(index)) for index in range(len(self.streams))]
+        return ["the QUIC handshake of stream %d was repeated: %s" % (index + 1, text)
+                for index, text in notes if text]
+
+    def quic_error(self, index, error):
+        """Return the IperfError for a QUIC connection that could not be made, of an OSError."""
+        text = error.strerror
+        if not self.server and error.errno in (errno.ECONNREFUSED, errno.ETIMEDOUT):
+            text += (": UDP port %d is closed or filtered, or the server is an iperf3, which has"
+                     " no QUIC" % self.settings.port)
+        return IperfError(204 if self.server else 203,
+                          "QUIC stream %d of %d: %s" % (index + 1, len(self.ids), text))
+
     def start_cpu(self):
         self._cpu = CpuMeter(time.monotonic(), *cpu_times())
 
@@ -2589,25 +5657,22 @@ class Test:
         """Take a connected data connection and start its worker, which waits for the start."""
         index = len(self.streams)
         sender = self.sends(index)
-        plan = call_plan(self.parameters, len(self.ids))
         line = self._counters.line(index)
-        path = self.settings.file
-        if sender:
-            lines = [self._counters.line(i) for i in range(len(self.ids)) if self.sends(i)]
-            loop = TcpSender(sock, self._counters, index, self.parameters, plan, path, lines)
-        else:
-            # differs: with --bidir iperf3 would write over the file that it sends.
-            if self.parameters.bidirectional:
-                path = None
-            loop = TcpReceiver(sock, self._counters, index, self.parameters, plan, path)
+        loop = self._make_loop(sock, index, sender)
         try:
             worker = Worker(loop, self._gate, self._threaded)
         except (OSError, RuntimeError) as error:
             loop.close()
             raise IperfError(200, error if isinstance(error, OSError) else str(error))
         # iperf3: the numbers are descriptors, and always these.
-        number = 2 * index + (5 if self.server else 4)
-        self.streams.append(Stream(number, self.ids[index], sock, sender, loop, worker, line))
+        number = 2 * index + 4
+        if self.server and not (self._datagrams and index):
+            number += 1
+        if self.settings.logfile is not None:
+            number += 1
+        kind = DatagramStatistics if self._datagrams else StreamStatistics
+        self.streams.append(Stream(self.ids[index], sock, sender, loop, worker, line,
+                                   kind(number, sender)))
         try:
             local, remote = plain_address(sock.getsockname()), plain_address(sock.getpeername())
         except OSError as error:  # reset already
@@ -2616,6 +5681,24 @@ class Test:
                      "remote_host": remote[0], "remote_port": remote[1]}
         self.start["connected"].append(connected)
         self.emit("connected", connected)
+
+    def _make_loop(self, sock, index, sender):
+        """Return the loop of stream `index`."""
+        parameters, settings = self.parameters, self.settings
+        if self._datagrams:
+            batches = not settings.no_sendmmsg
+            if sender:
+                return UdpSender(sock, self._counters, index, parameters, batches, len(self.ids))
+            return UdpReceiver(sock, self._counters, index, parameters, batches, self.server)
+        plan = call_plan(parameters, len(self.ids))
+        path = settings.file
+        if sender:
+            lines = [self._counters.line(i) for i in range(len(self.ids)) if self.sends(i)]
+            return TcpSender(sock, self._counters, index, parameters, plan, path, lines)
+        # differs: with --bidir iperf3 would write over the file that it sends.
+        if parameters.bidirectional:
+            path = None
+        return TcpReceiver(sock, self._counters, index, parameters, plan, path)
 
     def describe(self):
         """Put test_start into the start object."""
@@ -2634,8 +5717,8 @@ class Test:
             "bidir": int(parameters.bidirectional),
             "fqrate": parameters.fq_rate,
             "interval": self.settings.interval,
-            "gso": 0,
-            "gro": 0,
+            "gso": parameters.gso,
+            "gro": parameters.gro,
         }
 
     def start_clock(self):
@@ -2644,14 +5727,20 @@ class Test:
         self.emit("start", self.start)
         if self._cpu is None:
             self.start_cpu()
+        if self._datagrams or self._quic:
+            self._sample()  # what was before the start does not count
+        for stream in self.streams if self._quic else ():
+            stream.statistics.start_measuring()
         self._origin = time.monotonic()
-        self._progress = (self._origin, -1)
+        self._progress = self._sign_of_life = (self._origin, -1)
         self.started = True
         if not self.omitting:
             self._set_limit()
 
     def open_gate(self):
         """Let the workers run."""
+        self._counters.floats[_BEAT] = time.monotonic()
+        self._counters.ints[_OPEN] = 1
         if self._gate[1] is not None:
             os.close(self._gate[1])
             self._gate = (self._gate[0], None)
@@ -2663,10 +5752,25 @@ class Test:
     def _set_limit(self):
         # The omitted part of a client ends later than that of its server, which therefore cannot
         # know when the amount is through: it sends until it is told.
-        if self._amount() and not (self.server and self.parameters.omit):
+        if self._datagrams:
+            self._set_shares()
+        elif self._amount() and not (self.server and self.parameters.omit):
             ints = self._counters.ints
             ints[_LIMIT] = min(2 ** 63 - 1, self._amount() + sum(
                 ints[stream.line + _BYTES] for stream in self.streams if stream.sender))
+
+    def _set_shares(self):
+        """Divide the amount of a UDP test among this end's streams, to the datagram."""
+        parameters = self.parameters
+        if not self._amount() or (self.server and not parameters.counts_lost):
+            return
+        datagrams = -(-self._amount() // parameters.length)
+        senders = [stream for stream in self.streams if stream.sender]
+        for number, stream in enumerate(senders):
+            share = datagrams // len(senders) + (number < datagrams % len(senders))
+            self._counters.ints[stream.line + _SHARE] = min(
+                2 ** 62, stream.statistics.omitted_bytes + share * parameters.length)
+            self._counters.ints[stream.line + _LIMITED] = 1
 
     def _time_to_amount(self, now):
         """Return after how many seconds to look again whether the amount is through."""
@@ -2681,7 +5785,7 @@ class Test:
     def deadline(self):
         """Return when something is due."""
         parameters, now = self.parameters, time.monotonic()
-        due = [now + 1.0]
+        due = [now + min(self._patience, 0.25 if self._broken_since else 1.0)]
         if self.omitting:
             due.append(self._origin + parameters.omit)
         elif parameters.time and not self.server:
@@ -2702,6 +5806,8 @@ class Test:
                 self._sample()
             for stream in self.streams:
                 stream.statistics.start_measuring()
+                if self._datagrams:
+                    self._counters.ints[stream.line + _MEASURING] = 1
             self.omitting = False
             self._origin, self._interval_start, self._tick = now, 0.0, 1
             self._set_limit()
@@ -2722,22 +5828,50 @@ class Test:
 
     def _sample(self):
         """Read the counters and the kernel's figures. Returns the TcpInfo of each stream."""
+        if self._datagrams:
+            for stream in self.streams:
+                self._sample_datagrams(stream)
+            return [None] * len(self.streams)
         infos = []
         for stream in self.streams:
             stream.statistics.bytes = self._counters.ints[stream.line + _BYTES]
             info = None
-            if stream.sender or self.parameters.bidirectional:
+            if self._quic:
+                info = self._quic_info(stream)
+            elif stream.sender or self.parameters.bidirectional:
                 info = tcp_info(stream.sock)
             stream.statistics.sample(info)
             infos.append(info)
         return infos
 
+    def _quic_info(self, stream):
+        """Return the TcpInfo of a QUIC stream that this end sends: retransmits are lost packets."""
+        at = stream.line + _QUIC_PACKETS
+        figures = stream.statistics.quic = QuicFigures(*self._counters.ints[at:at + 4])
+        if not stream.sender or figures.lost < 0:
+            return None
+        return TcpInfo(figures.lost, figures.window, -1, figures.rtt, -1, -1, -1)
+
+    def _sample_datagrams(self, stream):
+        statistics = stream.statistics
+        if stream.sender:
+            statistics.bytes = self._counters.ints[stream.line + _BYTES]
+            statistics.packets = statistics.bytes // self.parameters.length
+            return
+        counts = self._counters.datagrams(stream.line)
+        statistics.bytes, statistics.packets, statistics.lost = counts[:3]
+        statistics.out_of_order, statistics.jitter = counts[3:]
+        if counts.bytes == statistics.omitted_bytes:
+            statistics.jitter = 0.0  # nothing came since measuring began
+        # With GRO the kernel counts the pieces: those that came tell how large they are.
+        statistics.count_drops(dropped_datagrams(stream.sock),
+                               self._counters.ints[stream.line + _PIECE])
+
     def _take_interval(self, now):
         """End the current interval; return its data, None if it is not worth a report."""
         begin, end = self._interval_start, now - self._origin
         infos = self._sample()
-        quiet = all(stream.statistics.bytes == stream.statistics.interval_bytes
-                    for stream in self.streams)
+        quiet = all(stream.statistics.is_quiet() for stream in self.streams)
         if quiet and end - begin < self.settings.interval / 10.0:
             return None
         self._interval_start = end
@@ -2759,16 +5893,33 @@ class Test:
             return [("", rows[:half]), ("_bidir_reverse", rows[half:])]
         return [("", rows)]
 
+    def total_bytes(self):
+        """Return the bytes that this end has sent and received since the start."""
+        return sum(self._counters.ints[stream.line + _BYTES] for stream in self.streams)
+
     def _measured(self, sent):
         """Return the bytes that this end has sent, or received, since measuring began."""
         return sum(self._counters.ints[stream.line + _BYTES] - stream.statistics.omitted_bytes
                    for stream in self.streams if stream.sender == sent)
 
+    def _arrived(self):
+        """Return the bytes that came, or should have, since measuring began.
+
+        Of UDP what was lost counts: else no amount would ever be through.
+        """
+        if not self._datagrams:
+            return self._measured(False)
+        packets = sum(self._counters.ints[stream.line + _PACKETS]
+                      - stream.statistics.omitted_packets
+                      for stream in self.streams if not stream.sender)
+        return packets * self.parameters.length
+
     def _amount_done(self, streams, received):
         """Return whether the amount of -n or -k is through on these streams."""
         if received:
-            return self._measured(False) >= self._amount()
-        return all(self._counters.ints[stream.line + _STATUS] >= _COMPLETE for stream in streams)
+            return self._arrived() >= self._amount()
+        statuses = [self._counters.ints[stream.line + _STATUS] for stream in streams]
+        return min(statuses) >= _COMPLETE and _COMPLETE in statuses  # else all are broken
 
     def is_over(self, now):
         """Return whether a client's end condition is met."""
@@ -2792,12 +5943,19 @@ class Test:
         """Return whether a sending server thinks that the amount is through.
 
         iperf3's servers stop by themselves, counting from an omitted part that ends a little
-        earlier than this end's: the amount may never be reached here.
+        earlier than this end's: the amount may never be reached here. Nor may it if the last
+        datagrams were lost.
         """
         quiet_since, count = self._progress
-        return bool(not self.server and self.parameters.omit and self.parameters.reverse
-                    and self._amount() and count >= self._amount()
-                    and now - quiet_since > 0.5)
+        parameters = self.parameters
+        if self.server or not parameters.reverse or not self._amount():
+            return False
+        if self._datagrams:
+            gap = max(1, parameters.burst) * parameters.length * 8.0 / (parameters.rate or 1e9)
+            due = self._amount() * 8.0 / (parameters.rate or 1e12) / parameters.parallel
+            return (count > 0 and now - self._origin > due
+                    and now - quiet_since > _SILENCE + 2 * gap)
+        return bool(parameters.omit and count >= self._amount() and now - quiet_since > 0.5)
 
     def check_health(self, now):
         """Raise IperfError if data stopped coming, a worker died, or every stream broke.
@@ -2805,6 +5963,7 @@ class Test:
         A broken stream alone is no error: the control connection may know better why.
         """
         ints = self._counters.ints
+        self._counters.floats[_BEAT] = now
         watched = [stream for stream in self.streams if not stream.sender]
         if self.server and not self.parameters.time:
             watched = self.streams  # no watchdog ends a client that never reads
@@ -2812,24 +5971,50 @@ class Test:
             count = sum(ints[stream.line + _BYTES] for stream in watched)
             if count != self._progress[1]:
                 self._progress = (now, count)
-            elif now - self._progress[0] > DATA_TIMEOUT:
+            elif now - self._progress[0] > self._patience:
                 raise IperfError(144)
+        moved = sum(ints[stream.line + _BYTES] for stream in self.telling())
+        if moved != self._sign_of_life[1]:
+            self._sign_of_life = (now, moved)
         for stream in self.streams:
             if ints[stream.line + _STATUS] == _SPOILED:
                 raise IperfError(14, self._worker_error(stream))
-            if stream.worker.ended() and ints[stream.line + _STATUS] in (_STARTING, _RUNNING):
+            if stream.worker.ended() and ints[stream.line + _STATUS] <= _RUNNING:
                 raise IperfError(205 if stream.sender else 206, "the stream's worker has died")
         failed = [stream for stream in self.streams if ints[stream.line + _STATUS] == _FAILED]
-        if len(failed) < len(self.streams):
+        # Datagrams have no connection that could be broken: the system refused to send them.
+        enough = 1 if self._datagrams else len(self.streams)
+        if len(failed) < enough:
             self._broken_since = None
         elif self._broken_since is None:
             self._broken_since = now
-        elif now - self._broken_since > 2.0:
+        elif now - self._broken_since > (0.2 if self._datagrams else 2.0):
             raise IperfError(205 if failed[0].sender else 206, self._worker_error(failed[0]))
+
+    def telling(self):
+        """Return the streams whose bytes move only if the other end lives: not UDP's senders."""
+        return [stream for stream in self.streams if not (self._datagrams and stream.sender)]
+
+    def silence(self, now):
+        """Return for how many seconds longer than a live client may this one has been silent.
+
+        Negative while it may; only a server asks, of a running test.
+        """
+        parameters, quiet = self.parameters, 0.0
+        if self.telling():
+            gap = 0.0  # between two blocks of a slow -b
+            if parameters.rate:
+                gap = 8.0 * parameters.length * max(1, parameters.burst) / parameters.rate
+            quiet = now - self._sign_of_life[0] - 2 * gap
+        if parameters.time:
+            length = parameters.time + (parameters.omit if self.omitting else 0)
+            quiet = max(quiet, now - self._origin - length)
+        return quiet
 
     def _worker_error(self, stream):
         number = self._counters.ints[stream.line + _ERRNO]
-        return OSError(number, os.strerror(number))
+        note = self._counters.note(self.streams.index(stream)) if self._quic else ""
+        return OSError(number, note or os.strerror(number))
 
     # The end
 
@@ -2839,30 +6024,55 @@ class Test:
         now: when the end came. The workers see the stop within a call; the wait for one that
         is blocked is short, and a sender is woken afterwards.
         """
-        ints = self._counters.ints
-        if self._amount():
+        ints, patience = self._counters.ints, 0.003
+        if self._amount() and not self._datagrams:
             if self.server:
                 yield from self._let_arrive()
             elif self._all_complete():
                 yield from pause(0.005)  # for the reader to take the last from its kernel
+        if self._amount():
             now = self._amount_time() or now
         for stream in self.streams:
             ints[stream.line + _COMMAND] = _STOP
+        if self._datagrams:
+            patience = self._wake_receivers()
+        elif self._quic:  # a sender waits for acknowledgements, between which it sees the stop
+            patience = 2 * _CALL_TIMEOUT
         asked, sent = time.monotonic(), self._measured(True)
-        while time.monotonic() < asked + 0.003 and any(
-                ints[stream.line + _STATUS] in (_STARTING, _RUNNING) for stream in self.streams):
+        while time.monotonic() < asked + patience and any(
+                map(self._is_busy, self.streams)):
             yield from pause(0.0003)
-        if not self._amount() and self._measured(True) != sent:
+        if not self._amount() and not self._datagrams and self._measured(True) != sent:
             now += time.monotonic() - asked
         self.finish(now)
         for stream in self.streams:
             if stream.sender:
                 stream.worker.wake(socket.SHUT_WR)
+            if stream.sender and self._datagrams and ints[stream.line + _STATUS] == _FAILED:
+                raise IperfError(205, self._worker_error(stream))
+
+    def _wake_receivers(self):
+        """Let the UDP receivers take what has come, and end; returns how long to wait for them."""
+        for stream in self.streams:
+            if not stream.sender:
+                stream.worker.wake(socket.SHUT_RD)  # what has come can still be read
+        return 2 * _CALL_TIMEOUT
+
+    def _is_busy(self, stream):
+        """Return whether a worker that was told to stop may still count something."""
+        ints, line = self._counters.ints, stream.line
+        if ints[line + _STATUS] > _RUNNING:
+            return False
+        if not self._datagrams:
+            return stream.sender or not self._quic
+        # A sleeping sender looks at the command first; a client's receivers are not waited for,
+        # since their sender goes on.
+        return not ints[line + _ASLEEP] if stream.sender else self.server
 
     def _amount_time(self):
         """Return when the amount of -n or -k was through, 0 if it was not."""
         if self.parameters.bidirectional or not (
-                self._all_complete() or self._measured(False) >= self._amount()
+                self._all_complete() or self._arrived() >= self._amount()
                 or self._stopped_short(time.monotonic())):
             return 0
         return max([self._origin] + [self._counters.floats[stream.line + _FINISHED]
@@ -2876,14 +6086,17 @@ class Test:
     def _let_arrive(self):
         """Wait for what a client with -n or -k has sent and this end has not read yet."""
         amount = self._amount()
-        if not any(not stream.sender for stream in self.streams):
-            return
+        receivers = [stream for stream in self.streams if not stream.sender]
         last, changed = -1, time.monotonic()
-        while not self.omitting:
+        while receivers and not self.omitting:
             count, now = self._measured(False), time.monotonic()
             if count != last:
                 last, changed = count, now
-            if count >= amount or now - changed > 0.1:
+            quiet = now - changed
+            # A worker that has to wait for a CPU takes its time.
+            if count >= amount or quiet > 2.0 or (
+                    quiet > 0.1 and not self._quic
+                    and not any(unread(stream.sock) for stream in receivers)):
                 return
             yield from pause(0.001)
 
@@ -2917,42 +6130,92 @@ class Test:
             if stream.sender and statistics.retransmits is not None:
                 retransmits = statistics.measured_retransmits()
             streams[stream.id] = StreamResult(
-                stream.id, statistics.measured_bytes(), retransmits, 0, 0, 0, 0, 0, 0,
-                round(self.local_time, 6))
+                stream.id, statistics.measured_bytes(), retransmits,
+                *self._datagram_results(stream), start_time=0,
+                end_time=round(self.local_time, 6), dropped=statistics.measured_drops())
         return Results(self._cpu.total, self._cpu.user, self._cpu.system,
                        (1 if counted else 0) if sending else -1,
                        self.congestion(), streams, output)
 
+    def _datagram_results(self, stream):
+        """Return jitter, errors, omitted_errors, packets and omitted_packets of a StreamResult."""
+        statistics = stream.statistics
+        if not self._datagrams:
+            return 0, 0, 0, 0, 0
+        echo = self.remote.streams.get(stream.id) if self.remote else None
+        if stream.sender and self.server and echo:  # iperf3: what its client found
+            return (echo.jitter, echo.errors, echo.omitted_errors or 0, statistics.packets,
+                    statistics.omitted_packets)
+        return (statistics.jitter, statistics.lost, statistics.omitted_lost, statistics.packets,
+                statistics.omitted_packets)
+
     def congestion(self):
         """Return the name of the congestion control that this end uses, None if not known."""
-        return congestion_name(self.streams[0].sock) if self.streams else None
+        if self._datagrams or self._quic or not self.streams:
+            return None
+        return congestion_name(self.streams[0].sock)
 
-    def summary(self):
-        """Return the end object."""
-        local, remote = self.local_time, self.remote
-        other = local
-        if remote and remote.streams:
-            first = next(iter(remote.streams.values()))
+    def emit_end(self, known=True):
+        """Report the summary, or with known=False that there is none."""
+        rows = []
+        self.emit("end", self._summary(rows) if known else {}, rows=rows,
+                  parallel=self.parameters.parallel, bidir=self.parameters.bidirectional)
+
+    def _summary(self, rows):
+        """Return the end object; UDP's rows of text, which have more, are added to `rows`."""
+        end = {"streams": []}
+        if self._datagrams:
+            self._summarize_datagrams(end, rows)
+        else:
+            self._summarize_streams(end)
+        self._summarize_hosts(end, rows)
+        end.update(self._own_figures(end, rows))
+        return end
+
+    def _times(self, sender):
+        """Return the seconds that the sender and the receiver measured; sender: this end sends."""
+        local = other = self.local_time
+        if self.remote and self.remote.streams:
+            first = next(iter(self.remote.streams.values()))
             if first.end_time is not None:
                 other = first.end_time - first.start_time
-        end = {"streams": []}
-        objects = []
+        # differs: with --bidir iperf3 takes the client's time for all sender rows.
+        return (local, other) if sender else (other, local)
+
+    def _remote_result(self, stream):
+        return self.remote.streams.get(stream.id) if self.remote else None
+
+    def _summarize_streams(self, end):
+        objects = end["streams"]
         for stream in self.streams:
-            # differs: with --bidir iperf3 takes the client's time for all sender rows.
-            times = (local, other) if stream.sender else (other, local)
-            result = remote.streams.get(stream.id) if remote else None
-            row = stream_summary(stream.statistics, result, times[0], times[1], local)
-            if self.settings.file:
+            row = stream_summary(stream.statistics, self._remote_result(stream),
+                                 *self._times(stream.sender), local_time=self.local_time)
+            # differs: with --bidir iperf3 has them for the stream that knows no file, too.
+            if self.settings.file and (stream.sender or not self.parameters.bidirectional):
                 row = {"sender": row["sender"], "diskfile": self._file_figures(row),
                        "receiver": row["receiver"]}
             objects.append(row)
-        end["streams"] = objects
         for suffix, group in self._directions(objects):
             sender = self.sends(self.parameters.parallel if suffix else 0)
-            times = (local, other) if sender else (other, local)
-            sent, received = summary_sums(group, times[0], times[1], sender)
-            end["sum_sent" + suffix] = sent
-            end["sum_received" + suffix] = received
+            end["sum_sent" + suffix], end["sum_received" + suffix] = summary_sums(
+                group, *self._times(sender), sender=sender)
+
+    def _summarize_datagrams(self, end, rows):
+        totals = [datagram_totals(stream.statistics, self._remote_result(stream))
+                  for stream in self.streams]
+        for suffix, group in self._directions(totals):
+            sender = self.sends(self.parameters.parallel if suffix else 0)
+            for each in group + [sum_of_totals(group, sender)]:
+                whole, sent, received = datagram_summary(each, *self._times(sender))
+                rows.append(DatagramRow(sent, dict(received, lost_packets=each.lost),
+                                        each.out_of_order, sender, each.drops))
+                if each.socket is not None:
+                    end["streams"].append({"udp": whole})
+            end["sum" + suffix] = whole
+            end["sum_sent" + suffix], end["sum_received" + suffix] = sent, received
+
+    def _summarize_hosts(self, end, rows):
+        remote = self.remote
         cpu = self._cpu or CpuMeter(0.0, 0.0, 0.0)
         end["cpu_utilization_percent"] = {
             "host_total": cpu.total, "host_user": cpu.user, "host_system": cpu.system,
@@ -2967,7 +6230,48 @@ class Test:
         for key, name in zip(("sender_tcp_congestion", "receiver_tcp_congestion"), names):
             if name:
                 end[key] = name
-        return end
+
+    def _own_figures(self, end, rows):
+        """Return our own member of the end object, {} if there is nothing in it.
+
+        Nothing in it is called bits_per_second: some take the last of a document for the result.
+        """
+        own = collections.OrderedDict(self.own)
+        if self._quic and self.started:
+            own["quic_streams"] = [self._quic_figures(stream) for stream in self.streams]
+        if self._quic or "tls" in own:
+            own["cpu_bound"] = self._cpu_bound(end["cpu_utilization_percent"])
+        if self.parameters.parallel > 1:
+            for suffix, group in self._directions(self._stream_rates(end, rows)):
+                if group:
+                    own["stream_mean_bitrate" + suffix], \
+                        own["stream_stddev_bitrate" + suffix] = mean_and_deviation(group)
+        for key, sends in ((DROPPED_KEY, False), ("remote_dropped_packets", True)):
+            counts = [row.drops for row in rows if row.sender == sends and "socket" in row.sent]
+            if counts and None not in counts:
+                own[key] = sum(counts)
+        return {"pyperf3": own} if own else {}
+
+    def _cpu_bound(self, cpu):
+        """Return which ends encryption kept busy: as many CPUs as there are streams, or had."""
+        streams = len(self.streams) or 1
+        limits = (("local", "host_total", min(streams, os.cpu_count() or 1)),
+                  ("remote", "remote_total", streams))
+        return [name for name, key, count in limits if cpu[key] >= _BUSY * count]
+
+    def _quic_figures(self, stream):
+        figures = stream.statistics.quic_summary()
+        for name, slot in (("connect_seconds", _CONNECTED), ("first_byte_seconds", _FIRST_BYTE)):
+            if not self.server:
+                figures[name] = round(self._counters.floats[stream.line + slot], 6)
+        return figures
+
+    def _stream_rates(self, end, rows):
+        """Return the bit/s of each stream: what was received if that is known, else sent."""
+        pairs = [(row["sender"], row["receiver"]) for row in end["streams"] if "sender" in row]
+        pairs += [(row.sent, row.received) for row in rows if "socket" in row.sent]
+        return [(received if received["bytes"] else sent)["bits_per_second"]
+                for sent, received in pairs]
 
     def _file_figures(self, row):
         try:
@@ -2998,6 +6302,7 @@ class Test:
 
     def close(self):
         """End the workers and close the data connections, at once."""
+        self.closed = True
         for stream in self.streams:
             self._counters.ints[stream.line + _COMMAND] = _STOP
         self.open_gate()
@@ -3010,8 +6315,26 @@ class Test:
             self._gate = (None, None)
 
 
-class Driver:
+class Debugging:
+    """What has `settings` and _emit() can tell what goes on, if -d asks for it."""
+
+    def _debug(self, level, text):
+        """Emit a text. level: 1 (errors) to 4 (everything)."""
+        if self.settings.debug:
+            self._emit("debug", text, level=level)
+
+    def _debug_document(self, title, document):
+        if self.settings.debug:
+            self._emit("debug", document_text(title, document), level=1)
+
+
+class Driver(Debugging):
     """What client and server share: events, a loop, and a way to stop."""
+
+    def __new__(cls, settings=None, *_, **__):
+        # A class itself, called without Settings, stands for its variant with attributes.
+        plain = settings is None or isinstance(settings, bool)  # that package's `verbose`
+        return object.__new__(vars(cls).get("by_attributes", cls) if plain else cls)
 
     def __init__(self, settings):
         self.settings = settings
@@ -3035,6 +6358,18 @@ class Driver:
         return event
 
 
+def state_text(state):
+    """Return a state's number and name, for -d."""
+    return "%d-%s" % (state, STATE_NAMES.get(state, "unknown"))
+
+
+def document_text(title, document):
+    """Return a JSON document of the control connection, for -d; without what lets a user in."""
+    if isinstance(document, dict) and "authtoken" in document:
+        document = dict(document, authtoken="...")
+    return "%s:\n%s" % (title, printable(encode_json(document, 0)))
+
+
 def interrupt_text(side, reason):
     """Return iperf3's text for an end by a signal (or by stop()). reason: like `by signal X(N)`."""
     return "interrupt - the %s has terminated %s" % (side, reason)
@@ -3056,6 +6391,8 @@ def read_frame(sock, deadline, limit, number):
     """Read a JSON document with its length, in a task. Raises IperfError `number`."""
     def fail(cause, data):
         if cause is None:
+            if data == encode_state(IPERF_DONE):
+                return Quit()
             cause = "the connection was closed" if data else None
         return IperfError(number, cause)
     size, = struct.unpack("!I", (yield from read_exactly(sock, 4, deadline, fail)))
@@ -3093,7 +6430,7 @@ class Client(Driver):
     """Run one test against a server.
 
     Iterate over it for its events, or call run() for the document. settings.client is the
-    server's host.
+    server's host. Client() without settings is an AttributeClient.
     """
 
     def __init__(self, settings):
@@ -3102,11 +6439,22 @@ class Client(Driver):
         if settings.skip_rx_copy and not _MSG_TRUNC:
             raise IperfError(39)
         Driver.__init__(self, settings)
+        self._key = None  # of the server, for the password
+        if settings.username is not None:
+            try:
+                self._key = RsaKey(settings.rsa_public_key_path, False)
+            except KeyTrouble as trouble:
+                raise IperfError(22, str(trouble))
         self._control = None
         self._parameters = Parameters.from_settings(settings)
         self._test = None
         self._last_state = 0
         self._local = None  # address to bind to (-B)
+        self._associated = []  # further ones of an SCTP association (-X)
+        self._context = self._tls = None  # of TLS, and what was agreed on
+        self._quic = None  # the QuicEnd
+        self._keepalive = None  # of the control connection
+        self._begin = 0.0  # when it was begun
         self._reported = False  # the summary went out
 
     def __iter__(self):
@@ -3141,6 +6489,22 @@ class Client(Driver):
             raise self.error
         return document.members()
 
+    def _make_quic_end(self):
+        """Return the QuicEnd of this client, with the library's slow first steps taken."""
+        settings, parameters = self.settings, self._parameters
+        try:
+            end = QuicEnd(quic_library(bool(settings.congestion or settings.quic_iw)), None,
+                          parameters.stream_count(), settings.client.partition("%")[0],
+                          settings.tls_ca, settings.congestion, settings.quic_iw,
+                          parameters.window, settings.quic_secrets)
+            try:
+                end.connection().connect(("127.0.0.1", 9), time.monotonic())
+            except Exception as error:
+                raise QuicTrouble(str(error))
+        except QuicTrouble as trouble:
+            raise IperfError(905, str(trouble))
+        return end
+
     # The conversation, step by step
 
     def _run(self):
@@ -3148,10 +6512,13 @@ class Client(Driver):
         try:
             yield from self._connect()
             yield from self._exchange_parameters()
-            yield from self._create_streams()
-            yield from self._measure()
-            yield from self._exchange_results()
-            yield from self._finish()
+            if self.settings.connect_only:
+                yield from self._leave()
+            else:
+                yield from self._create_streams()
+                yield from self._measure()
+                yield from self._exchange_results()
+                yield from self._finish()
         except Exception as error:
             patience = 0.2
             if not self._reported:
@@ -3163,6 +6530,8 @@ class Client(Driver):
     def _connect(self):
         settings, test = self.settings, self._new_test()
         self._emit("version", test.start)
+        if settings.quic:
+            self._quic = self._make_quic_end()
         timeout = REPLY_TIMEOUT
         if settings.connect_timeout:
             timeout = settings.connect_timeout / 1000.0
@@ -3171,15 +6540,55 @@ class Client(Driver):
                                            deadline)
         if settings.bind:
             self._local = (yield from look_up(settings.bind, 0, self._address[0], deadline))[4]
+        for name in settings.xbind:
+            row = yield from look_up(name, 0, self._address[0], deadline)
+            self._associated.append(row[4])
+        begin = time.monotonic()
         sock = self._control = yield from self._dial(deadline, 103)
-        set_no_delay(sock)
+        self._begin = begin
+        test.own["connect_seconds"] = round(time.monotonic() - begin, 6)
+        self._keepalive = prepare_control(sock, settings)
+        if settings.tls:
+            self._control = None  # secure() closes it
+            sock = self._control = yield from self._secure(sock, deadline)
+            test.own["tls"] = self._tls = dict(sock.facts(), verified=settings.tls_ca is not None)
+            test.own["tls_seconds"] = round(time.monotonic() - begin
+                                            - test.own["connect_seconds"], 6)
         test.start_cpu()
         self._cookie = make_cookie()
         yield from write_all(sock, self._cookie, deadline, 105)
 
-    def _dial(self, deadline, number, prepare=None, port=0):
-        return connect(self._address, self._local, self.settings.bind_dev, deadline, number,
-                       prepare, port)
+    def _secure(self, sock, deadline):
+        """Set up TLS on a connection, in a task; returns the TlsSocket. Raises IperfError 903."""
+        try:
+            if self._context is None:
+                self._context = client_context(self.settings.tls_ca)
+        except TlsTrouble as trouble:
+            sock.close()
+            raise IperfError(903, str(trouble))
+        host = self.settings.client.partition("%")[0]
+        deadline = min(deadline, time.monotonic() + STEP_TIMEOUT)
+        return (yield from secure(sock, self._context, host, deadline))
+
+    def _dial(self, deadline, number):
+        return connect(self._address, self._local, self.settings.bind_dev, deadline, number)
+
+    def _dial_stream(self, index, deadline):
+        """Connect the socket of stream `index`, in a task; returns it."""
+        settings, parameters = self.settings, self._parameters
+        address, prepare = self._address, self._prepare
+        make = functools.partial(stream_socket, multipath=parameters.mptcp)
+        port = settings.cport + index if settings.cport else 0
+        if parameters.protocol == "UDP":
+            prepare, make = self._prepare_datagrams, datagram_socket
+        if parameters.protocol == "QUIC":
+            prepare, make = self._prepare_quic, datagram_socket
+        if parameters.protocol == "SCTP":
+            prepare, make = self._prepare_association, sctp_socket
+        if parameters.flowlabel and address[0] == _AF_INET6:
+            place = address[4][:2] + (parameters.flowlabel,) + address[4][3:]
+            address = address[:4] + (place,)
+        return connect(address, self._local, settings.bind_dev, deadline, 203, prepare, port, make)
 
     def _new_test(self):
         self._test = Test(self.settings, self._parameters, False, self._emit)
@@ -3202,6 +6611,7 @@ class Client(Driver):
         """Read the next state byte, which must be `expected`; raises what else it means."""
         deadline = time.monotonic() + REPLY_TIMEOUT
         state = yield from read_state(self._control, deadline, step or _STEPS[expected])
+        self._debug(3, "State change: client received and changed State to " + state_text(state))
         if state == expected:
             self._last_state = state
             return
@@ -3231,6 +6641,8 @@ class Client(Driver):
         cause = OSError(remote_errno, os.strerror(remote_errno)) if remote_errno else None
         if not ERRORS.get(number, ("", True))[1]:
             cause = None
+        elif number == 905:
+            cause = "the server lacks the Python package qh3 (or aioquic), or a certificate"
         return IperfError(number, cause, remote_errno)
 
     def _what_came(self, state):
@@ -3247,52 +6659,241 @@ class Client(Driver):
     def _exchange_parameters(self):
         parameters, sock, start = self._parameters, self._control, self._test.start
         yield from self._expect(PARAM_EXCHANGE)
+        self._test.own["first_byte_seconds"] = round(time.monotonic() - self._begin, 6)
+        if self.settings.connect_only:
+            return
         deadline = time.monotonic() + REPLY_TIMEOUT
+        mss = maximum_segment(sock)
+        block = self._choose_length(mss) if parameters.protocol == "UDP" else None
+        if self.settings.username is not None:
+            yield from self._make_token()
+        self._debug_document("send_parameters", parameters.to_json())
         yield from write_all(sock, encode_frame(parameters.to_json()), deadline, 113)
         start["timestamp"] = timestamp(time.time())
         start["connecting_to"] = {"host": self.settings.client, "port": self.settings.port}
         start["cookie"] = self._cookie[:-1].decode("ascii")
-        mss = maximum_segment(sock)
-        if parameters.mss:
-            start["tcp_mss"] = parameters.mss
-        else:
-            start["tcp_mss_default"] = mss
+        if parameters.mptcp and not has_multipath():
+            self._emit("warning", "MPTCP is not supported on this host, using TCP")
+        if parameters.protocol == "TCP":
+            if parameters.mss:
+                start["tcp_mss"] = parameters.mss
+            else:
+                start["tcp_mss_default"] = mss
         start["target_bitrate"] = parameters.rate
         start["fq_rate"] = parameters.fq_rate
-        self._emit("connecting", start, reverse=parameters.reverse, control_mss=mss)
+        quic = None
+        if self._quic:
+            quic = self._test.own["quic"] = dict(
+                self._quic.facts(), verified=self.settings.tls_ca is not None)
+        self._emit("connecting", start, reverse=parameters.reverse, control_mss=mss,
+                   udp_block=block, keepalive=self._keepalive, tls=self._tls, quic=quic)
+
+    def _make_token(self):
+        """Encrypt who the user is, in a task. Raises IperfError 22."""
+        settings = self.settings
+
+        def encrypt():
+            text = credentials(settings.username, settings.password or "", time.time())
+            return self._key.encrypt(text, settings.use_pkcs1_padding)
+        token = yield from in_thread(encrypt, STEP_TIMEOUT)
+        if not isinstance(token, bytes):
+            raise IperfError(22, str(token or "the encryption took too long"))
+        self._parameters.token = base64.b64encode(token).decode("ascii")
+
+    def _choose_length(self, mss):
+        """Set UDP's block size, and warn of it; returns the size if -l did not say it."""
+        parameters = self._parameters
+        if not 0 < mss <= MAX_UDP_BLOCK:
+            self._emit("warning", "Ignoring nonsense TCP MSS %d" % mss)
+        elif parameters.length > mss:
+            self._emit("warning", "UDP block size %d exceeds TCP MSS %d, may result in"
+                       " fragmentation / drops" % (parameters.length, mss))
+        missing = missing_offloads() if parameters.gso else None
+        if missing:
+            self._emit("warning", "--gsro requested but UDP %s not supported on this client; will"
+                       " only be enabled on server if supported" % "/".join(missing))
+        parameters.choose_length(mss)
+        return None if self.settings.length else parameters.length
 
     def _prepare(self, sock):
         """Set the options of a data connection before it connects."""
         parameters = self._parameters
         if parameters.no_delay:
             set_no_delay(sock)
+        if self.settings.snd_timeout:
+            set_user_timeout(sock, self.settings.snd_timeout)
         if parameters.mss:
             set_mss(sock, parameters.mss)
-        sizes = set_window(sock, parameters.window)
-        start = self._test.start
-        if "sock_bufsize" not in start:
-            start["sock_bufsize"] = parameters.window
-            start["sndbuf_actual"], start["rcvbuf_actual"] = sizes
+        self._pace(sock)
+        self._note_buffers(set_window(sock, parameters.window))
         if parameters.tos:
             set_tos(sock, parameters.tos)
+        self._set_flow_label(sock)
         if parameters.congestion:
             try:
                 set_congestion(sock, parameters.congestion)
             except OSError:
                 raise IperfError(134)
 
+    def _prepare_datagrams(self, sock):
+        """Set the options of a UDP stream's socket before it connects."""
+        for text in self._note_buffers(prepare_datagrams(sock, self._parameters)):
+            self._emit("warning", text)
+        self._pace(sock)
+        self._set_flow_label(sock)
+
+    def _prepare_quic(self, sock):
+        """Set the options of a QUIC stream's UDP socket before it connects."""
+        self._note_buffers(prepare_quic(sock, self._parameters))
+        self._pace(sock)
+        self._set_flow_label(sock)
+
+    def _prepare_association(self, sock):
+        """Set the options of an SCTP stream's socket before it connects."""
+        parameters, settings = self._parameters, self.settings
+        prepare_association(sock, parameters.no_delay, parameters.mss, settings.nstreams,
+                            self._associated)
+        self._note_buffers(set_window(sock, parameters.window))
+        if parameters.tos:
+            set_tos(sock, parameters.tos)
+
+    def _pace(self, sock):
+        for text in pacing_warnings(sock, self._parameters.fq_rate):
+            self._emit("warning", text)
+
+    def _set_flow_label(self, sock):
+        label = self._parameters.flowlabel
+        if label:
+            set_flow_label(sock, self._address[4], label)
+
+    def _note_buffers(self, sizes):
+        """Put the buffer sizes of the first data connection into the start object.
+
+        Returns the warnings about them.
+        """
+        start, parameters = self._test.start, self._parameters
+        if "sock_bufsize" in start:
+            return []
+        start["sock_bufsize"] = parameters.window
+        start["sndbuf_actual"], start["rcvbuf_actual"] = sizes
+        return buffer_warnings(parameters, sizes)
+
     def _create_streams(self):
         yield from self._expect(CREATE_STREAMS)
         for index in range(len(self._test.ids)):
-            port = self.settings.cport + index if self.settings.cport else 0
             deadline = time.monotonic() + REPLY_TIMEOUT
-            sock = yield from self._or_server_error(self._dial(deadline, 203, self._prepare, port))
+            sock = yield from self._or_server_error(self._dial_stream(index, deadline))
             try:
-                yield from write_all(sock, self._cookie, deadline, 203)
-                self._test.add_stream(sock)
+                if self._tls and not self._quic:
+                    sock = yield from self._or_server_error(self._secure(sock, deadline))
+                if self._quic:
+                    sock = QuicSocket(sock, self._quic, self._address[4], self._cookie)
+                    yield from self._shake_hands(sock, index)
+                elif self._parameters.protocol == "UDP":
+                    yield from self._or_server_error(self._greet(sock, index))
+                else:
+                    yield from write_all(sock, self._cookie, deadline, 203)
+                yield from self._or_server_error(self._add_stream(sock))
             except BaseException:
                 sock.close()
                 raise
+        yield from self._await_workers()
+
+    def _add_stream(self, sock):
+        self._test.add_stream(sock)
+        yield from ()
+
+    def _shake_hands(self, sock, index):
+        """Make the QUIC connection of stream `index`, in a task.
+
+        One after the other: the server numbers them as they come.
+        """
+        sock.begin()
+        try:
+            while not sock.is_connected():
+                yield Wait(sock, READ, time.monotonic() + 0.01)
+                yield from self._has_begun(index)
+        except OSError as error:
+            raise self._test.quic_error(index, error)
+
+    def _await_workers(self):
+        """Wait in a task until the workers have made their connections. Raises IperfError."""
+        heard = 0.0
+        while not self._test.is_prepared():
+            if heard:  # this end may know better why, or the answer is on its way
+                yield from pause(0.003)
+                if time.monotonic() - heard > 0.1:
+                    yield from self._has_begun(len(self._test.ids) - 1)
+            elif (yield Wait(self._control, READ, time.monotonic() + 0.003)) == READY:
+                heard = time.monotonic()
+        for text in self._test.notes():
+            self._emit("warning", text)
+
+    def _greet(self, sock, index):
+        """Say hello on the socket of UDP stream `index` until the server answers, in a task."""
+        parameters, data = self._parameters, HELLO
+        # differs: iperf3 says it once, and waits for 30 s.
+        info = tcp_info(self._control)
+        interval = max(HELLO_INTERVAL, 4e-6 * info.rtt if info else 0)
+        deadline = time.monotonic() + max(HELLO_TIMEOUT, 8 * interval)
+        begin, refusals = time.monotonic(), 0
+        while refusals < 5:
+            try:
+                sock.send(data)
+            except ConnectionError:  # by the host, of what was sent before
+                refusals += 1
+            except OSError as error:
+                if error.errno not in PASSING_ERRORS:
+                    raise IperfError(205, error)
+            again = time.monotonic() + interval
+            while time.monotonic() < again:
+                # In slices: the server may have begun the test, with the answer lost.
+                wait = min(again, time.monotonic() + 0.02)
+                if (yield Wait(sock, READ, wait)) == READY:
+                    try:
+                        if self._take_answer(sock):
+                            return
+                    except ConnectionError:
+                        refusals += 1
+                        yield from pause(max(0.0, again - time.monotonic()))
+                    except OSError:
+                        continue
+                if (yield from self._has_begun(index)):
+                    return
+            if time.monotonic() > deadline:
+                break
+            data = repeated_hello(time.monotonic(), parameters.length, parameters.wide_counters)
+        raise IperfError(206, self._silence(index, refusals, time.monotonic() - begin))
+
+    def _take_answer(self, sock):
+        """Take a datagram; returns whether the server knows the stream. Raises OSError."""
+        answer = sock.recv(MAX_UDP_BLOCK, socket.MSG_PEEK)
+        if len(answer) == self._parameters.length:
+            return True  # data, which stays: the answer was lost
+        return sock.recv(MAX_UDP_BLOCK)[:4] in HELLO_REPLIES
+
+    def _has_begun(self, index):
+        """Return whether the server began the test: then it has all streams, answered or not."""
+        try:
+            state = self._control.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return False
+        if state == encode_state(TEST_START):
+            if index + 1 < len(self._test.ids):
+                raise IperfError(206, "the server began the test without stream %d of %d" % (
+                    index + 1, len(self._test.ids)))
+            return True
+        yield from self._expect(step="state")
+
+    def _silence(self, index, refusals, seconds):
+        """Return what to say of a server that did not answer the hello of stream `index`."""
+        text = "the server did not answer the first datagram of stream %d of %d" % (
+            index + 1, len(self._test.ids))
+        if refusals:
+            return text + ": its host says that nothing listens on UDP port %d" % (
+                self.settings.port)
+        return text + " within %.0f seconds: UDP port %d may be filtered on the way" % (
+            seconds, self.settings.port)
 
     def _or_server_error(self, step):
         """Run a step (a generator); if it fails, prefer what the server has to say about it."""
@@ -3301,7 +6902,7 @@ class Client(Driver):
         except IperfError as error:
             if error.number not in (203, 205, 206):
                 raise
-            if (yield Wait(self._control, READ, time.monotonic() + 0.2)) == READY:
+            if (yield Wait(self._control, READ, time.monotonic() + 1.5)) == READY:
                 yield from self._expect(step="state")
             raise error
 
@@ -3319,7 +6920,7 @@ class Client(Driver):
             reason = yield Wait(self._control, READ, test.deadline())
             if reason == READY:
                 yield from self._expect(TEST_RUNNING, step="state")  # iperf3: again, ignored
-            test.check_health(now)
+            test.check_health(time.monotonic())
         yield from test.stop(now)
         deadline = time.monotonic() + REPLY_TIMEOUT
         yield from write_all(self._control, encode_state(TEST_END), deadline, 111)
@@ -3328,8 +6929,11 @@ class Client(Driver):
         test, sock = self._test, self._control
         yield from self._expect(EXCHANGE_RESULTS)
         deadline = time.monotonic() + REPLY_TIMEOUT
-        yield from write_all(sock, encode_frame(results_to_json(test.results())), deadline, 116)
+        document = results_to_json(test.results())
+        self._debug_document("send_results", document)
+        yield from write_all(sock, encode_frame(document), deadline, 116)
         document = yield from read_frame(sock, deadline, MAX_RESULTS, 117)
+        self._debug_document("get_results", document)
         test.remote = results_from_json(document, test.ids)
         yield from self._expect(DISPLAY_RESULTS)
 
@@ -3340,15 +6944,24 @@ class Client(Driver):
         output = test.remote.output
         if output and self._parameters.get_server_output:
             self._emit(output[0], output[1])
-        self._emit("end", test.summary(), remote=True)
+        test.emit_end()
         self._done(True)
         test.close()
         yield from write_all(self._control, encode_state(IPERF_DONE),
                              time.monotonic() + STEP_TIMEOUT, 111)
 
-    def _done(self, ok):
+    def _leave(self):
+        """End a test of the connection alone (--connect-only)."""
+        self._emit("connection", dict(self._test.own))
+        self._emit("end", {"pyperf3": dict(self._test.own)})
+        self._done(True, brief=True)
+        self._test.close()
+        yield from write_all(self._control, encode_state(IPERF_DONE),
+                             time.monotonic() + STEP_TIMEOUT, 111)
+
+    def _done(self, ok, brief=False):
         self._reported = True
-        self._emit("done", None, ok=ok, title=self._parameters.title,
+        self._emit("done", None, ok=ok, brief=brief, title=self._parameters.title,
                    extra_data=self._parameters.extra_data)
 
     def _fail(self, error):
@@ -3357,7 +6970,7 @@ class Client(Driver):
         interrupted = isinstance(error, Interrupted)
         if test is None:  # not even that could be made
             self._report(error)
-            self._emit("end", {}, remote=False)
+            self._emit("end", {})
             self._done(False)
             return
         test.finish(time.monotonic())
@@ -3375,12 +6988,14 @@ class Client(Driver):
         else:
             self._report(error)
         summary = interrupted or (test.started and error.number == 120)
-        self._emit("end", test.summary() if summary else {}, remote=False)
+        test.emit_end(summary)
         test.close()
         self._done(False)
 
     def _report(self, error):
         first, lines = str(error), ["error - %s" % error]
+        if error.hint:
+            lines.insert(0, error.hint)
         if error.remote_errno is not None:
             first = "SERVER ERROR - %s" % error
             if error.remote_errno:
@@ -3394,6 +7009,8 @@ class Client(Driver):
             self._test.close()
         if self._control:
             self._control.close()
+        if self._quic:
+            self._quic.close()
 
 
 ###############################################################################
@@ -3413,23 +7030,78 @@ def server_error_text(error):
     return "error - %s" % error
 
 
+def server_error_line(error):
+    """Return an error's line of text, with the hint before it, but for the program's name."""
+    hint = getattr(error, "hint", None)
+    return ("%s\niperf3: " % hint if hint else "") + server_error_text(error)
+
+
+def make_gate(settings):
+    """Return the Gate of a server that lets in known users only, else None.
+
+    Raises IperfError 35, KeyTrouble.
+    """
+    if settings.authorized_users_path is None:
+        return None
+
+    def users():
+        with open(settings.authorized_users_path, encoding="utf-8",
+                  errors="surrogateescape") as handle:
+            return read_users(handle.read())
+    try:
+        users()
+    except (OSError, ValueError):
+        raise IperfError(35)
+    passphrase = to_bytes(settings.passphrase) if settings.passphrase is not None else None
+    key = RsaKey(settings.rsa_private_key_path, True, passphrase)
+    return Gate(lambda token: key.decrypt(token, settings.use_pkcs1_padding), users,
+                settings.time_skew_threshold)
+
+
+# A receive buffer that is set when the connection exists can be smaller than the window which
+# was offered before: below this size (bytes) a test nearly stops.
+_LEAST_LATE_WINDOW = 16384
+
+
 class Server(Driver):
     """Serve tests. Iterate over it for the events of all tests, or call run().
 
     settings.one_off: end after one test. listener: a listening socket to use.
     transcribe: a function that makes an object with render(event) -> lines, for clients that
     ask for the server's output; without it they get the JSON document.
+    Server() without settings is an AttributeServer.
     """
 
     def __init__(self, settings, listener=None, transcribe=None):
+        """Raises IperfError 23, 35, 903 if a key, a certificate, the users' file are of no use."""
+        try:
+            self.gate = make_gate(settings)
+        except KeyTrouble as trouble:
+            raise IperfError(23, str(trouble))
+        if settings.quic_secrets is not None:
+            try:
+                open_key_log(settings.quic_secrets).close()
+            except QuicTrouble as trouble:
+                raise IperfError(905, str(trouble))
+        self._made, self._again = {}, {}  # what make_once() made; when to try that again
+        self._calls = []  # those that go on in threads; each has something in it once it ended
+        self._forking = 0  # how many tasks wait for their end
+        if settings.tls_only or settings.tls_cert is not None:
+            try:
+                self._made[server_context] = server_context(settings.tls_cert, settings.tls_key)
+            except TlsTrouble as trouble:
+                raise IperfError(903, str(trouble))
         Driver.__init__(self, settings)
         self._listener = listener
         self._transcribe = transcribe
         self._sessions = []
-        self._pending = collections.OrderedDict()  # tasks whose cookie has not come
-        self._current = None  # the session whose test runs
-        self._spent = None  # the cookie of the last test
-        self._window = 0  # of the listener
+        self._pending = collections.OrderedDict()  # sessions whose test has not begun
+        self._running = []  # the sessions that have a test
+        self._setting_up = []  # those that set up UDP streams, in the order of their turns
+        self.doors = []  # the UDP ports of tests whose streams are set up
+        self._places = 1 if settings.one_off else settings.max_clients
+        self._spent = collections.deque(maxlen=self._places)  # cookies of the last tests
+        self._undo = None  # what to call after a test for which the listener was changed
         self._finished = False
         self._number = 1
         self.port = None
@@ -3445,6 +7117,8 @@ class Server(Driver):
                 self.error = error
             else:
                 self._acceptor = self._loop.spawn(self._accept())
+                if self.settings.idle_timeout and self.settings.one_off:
+                    self._loop.spawn(self._end_when_idle())
             while self._events or not self._is_over():
                 while self._events:
                     yield self._events.popleft()
@@ -3481,15 +7155,35 @@ class Server(Driver):
         settings = self.settings
         if self._listener is None:
             self._listener = open_listener(settings.bind, settings.port, families(settings),
-                                           settings.bind_dev)
+                                           settings.bind_dev, 0, settings.mptcp)
         self.port = self._listener.getsockname()[1]
         self._announce()
 
-    def listen_again(self, window):
-        """Change the buffer size of the connections to come (0: the system's choice).
+    def listen_for(self, parameters):
+        """Make the connections to come those that a test asks for: buffer size, MPTCP.
 
-        Raises IperfError 102, and then the server is over.
+        The end of the test undoes it. Returns a warning, None if all is well. Raises IperfError
+        102, and then the server is over.
         """
+        window, multipath = parameters.window, parameters.mptcp and not self.settings.mptcp
+        if self._places > 1:  # others may be on their way to this socket
+            if multipath:
+                return "a server of several clients needs -m for MPTCP"
+            if 0 < window < _LEAST_LATE_WINDOW:
+                parameters.window = _LEAST_LATE_WINDOW
+                return "a server of several clients has -w %d at the least" % _LEAST_LATE_WINDOW
+            return None
+        if window and not multipath:
+            before = set_accepted_window(self._listener, window)
+            if before:
+                self._undo = lambda: restore_accepted_window(self._listener, before)
+                return None
+        if window or multipath:
+            self._undo = self._open_again
+            self._open_again(window, multipath)
+        return None
+
+    def _open_again(self, window=0, multipath=False):
         self._loop.wake(self._acceptor)  # it waits on the old socket
         place, family = self._listener.getsockname(), self._listener.family
         host = None if place[0] in ("::", "0.0.0.0") else place[0]
@@ -3497,11 +7191,11 @@ class Server(Driver):
             family = socket.AF_UNSPEC
         self._listener.close()
         try:
-            self._listener = open_listener(host, place[1], family, self.settings.bind_dev, window)
+            self._listener = open_listener(host, place[1], family, self.settings.bind_dev, window,
+                                           multipath or self.settings.mptcp)
         except IperfError as error:
             self.error = error
             raise
-        self._window = window
 
     def _announce(self):
         self._emit("version", first_facts(), server=True)
@@ -3524,14 +7218,24 @@ class Server(Driver):
         """Stop for good: tell the client, if one is there."""
         error = Interrupted(self._stop_reason)
         self._loop.wake(self._acceptor, error)
-        if self._current is not None:
-            self._loop.wake(self._current.task, error)
-        else:
+        if not self._running:
             self.report(error)
         self.error = error
         for session in self._sessions:
-            if session is not self._current:
-                self._loop.wake(session.task, IperfError(120))
+            self._loop.wake(session.task, error if session in self._running else IperfError(120))
+
+    def _end_when_idle(self):
+        """End a server of one test if no client comes (--idle-timeout), in a task."""
+        # differs: without -1 iperf3 opens its port anew, which cures nothing here.
+        deadline = time.monotonic() + self.settings.idle_timeout
+        while not self._finished:
+            if self._running:
+                deadline = time.monotonic() + self.settings.idle_timeout
+            elif time.monotonic() >= deadline:
+                self._finished = True
+                self._loop.wake(self._acceptor, Interrupted("idle"))
+                return
+            yield from pause(min(0.5, max(0.01, deadline - time.monotonic())))
 
     # Connections
 
@@ -3542,8 +7246,14 @@ class Server(Driver):
             except (BlockingIOError, InterruptedError, ConnectionError):
                 yield Wait(self._listener, READ, None)
                 continue
-            except OSError:
+            except OSError as error:
                 # Out of descriptors, say: the connection waits until some are free again.
+                if self._pending:
+                    self._drop_oldest(error)
+                else:
+                    for session in self._sessions:
+                        if session.awaits_stream():
+                            self._loop.wake(session.task, IperfError(204, error))
                 yield from pause(0.05)
                 continue
             sock.setblocking(False)
@@ -3552,8 +7262,12 @@ class Server(Driver):
             self._sessions.append(session)
             self._pending[session] = None
             if len(self._pending) > MAX_PENDING:
-                oldest = next(iter(self._pending))
-                self._loop.wake(oldest.task, IperfError(106, "too many connections"))
+                self._drop_oldest("too many connections")
+
+    def _drop_oldest(self, cause):
+        """End the connection that has waited for longest without a test."""
+        oldest = next(iter(self._pending))
+        self._loop.wake(oldest.task, IperfError(114 if oldest.cookie else 106, cause))
 
     def find(self, cookie):
         """Return the session that waits for a data connection with this cookie, or None."""
@@ -3563,46 +7277,131 @@ class Server(Driver):
         return None
 
     def is_spent(self, cookie):
-        """Return whether a cookie is the last test's."""
-        return cookie == self._spent
-
-    def greeted(self, session):
-        """Note that a connection's cookie has come."""
-        self._pending.pop(session, None)
+        """Return whether a cookie is that of a test that ended lately."""
+        return cookie in self._spent
 
     def wake(self, session, error=None):
         """Let a session look at what changed, or throw `error` into it."""
         self._loop.wake(session.task, error)
 
+    def call(self, function):
+        """Call a function that may block, in a task; see in_thread()."""
+        while self._forking:
+            yield from pause(0.002)
+        ended = []
+
+        def call():
+            try:
+                return function()
+            finally:
+                ended.append(True)
+        self._calls.append(ended)
+        return (yield from in_thread(call, STEP_TIMEOUT))
+
+    def await_calls(self, patience=STEP_TIMEOUT):
+        """Wait in a task for the end of such calls: a program that has threads cannot fork."""
+        end, self._forking = time.monotonic() + patience, self._forking + 1
+        try:
+            while True:
+                self._calls = [ended for ended in self._calls if not ended]
+                if not self._calls or time.monotonic() > end:
+                    return
+                yield from pause(0.002)
+        finally:
+            self._forking -= 1
+
+    def make_once(self, make, number):
+        """Return what `make(certificate, key)` returns, made for the first client, in a task.
+
+        Raises IperfError `number` if it could not be made; after a while there is another try.
+        """
+        made = self._made.get(make, KeyError())
+        if isinstance(made, Exception) and time.monotonic() > self._again.get(make, 0.0):
+            self._made[make] = None
+            self._loop.spawn(self._make(make))  # no client's end may end it
+        while self._made[make] is None:
+            yield from pause(0.005)
+        if isinstance(self._made[make], Exception):
+            raise IperfError(number, str(self._made[make]))
+        return self._made[make]
+
+    def _make(self, make):
+        settings = self.settings
+        self._made[make] = (yield from self.call(
+            lambda: make(settings.tls_cert, settings.tls_key))) or TimeoutError("it took too long")
+        self._again[make] = time.monotonic() + STEP_TIMEOUT
+
+    def allows(self, host):
+        """Return whether clients of this address are served (--allow)."""
+        if not self.settings.allow:
+            return True
+        import ipaddress
+        address = ipaddress.ip_address(host.partition("%")[0])
+        return any(address in network for network in self.settings.allow)
+
     def is_free(self):
         """Return whether a new test could begin."""
-        return self._current is None and not self._finished and self.error is None
+        return len(self._running) < self._places and not self._finished and self.error is None
+
+    def make_room(self):
+        """See that a new test can begin, in a task; returns whether it can.
+
+        If all places are taken, the test whose client has been silent for longest, if for too
+        long, is ended.
+        """
+        if self.is_free() or self.settings.one_off:
+            return self.is_free()
+        now = time.monotonic()
+        silent = [(session.silence(now), session) for session in self._running
+                  if not session.evicted]  # for another one that waits
+        seconds, session = max(silent, key=lambda row: row[0], default=(0.0, None))
+        if seconds <= SILENCE_TIMEOUT:
+            return False
+        session.evicted = True
+        self._loop.wake(session.task, IperfError(144, "nothing was heard of the client for %.0f s,"
+                                                      " and another one waits" % seconds))
+        while session in self._running:
+            yield from pause(0.005)
+        return self.is_free()
 
     def begin(self, session):
-        """Give the server to a session; returns the number of its test, 0 if it is busy."""
-        if not self.is_free():
-            return 0
-        self._current = session
-        return self._number
+        """Give a free place to a session; returns the number of its test."""
+        self._pending.pop(session, None)
+        self._running.append(session)
+        self._number += 1
+        return self._number - 1
+
+    def queue_for_turn(self, session):
+        """Note that a session wants to set up UDP streams; end_turn() ends that."""
+        self._setting_up.append(session)
+
+    def has_turn(self, session):
+        """Return whether no session that came before sets up UDP streams of the same address."""
+        return next(each for each in self._setting_up if each.host == session.host) is session
+
+    def end_turn(self, session):
+        """Let the next one have its turn."""
+        if session in self._setting_up:
+            self._setting_up.remove(session)
 
     def complete(self, session):
         """Take note that a session's test is over, of whatever outcome."""
-        if self._current is not session:
+        if session not in self._running:
             return
-        self._current = None
-        self._spent = session.cookie
+        self._running.remove(session)
+        self._spent.append(session.cookie)
         if self.error is not None:
             return
-        if self._window and not self.settings.one_off:
-            self.listen_again(0)
+        if self._undo and not self.settings.one_off:
+            undo, self._undo = self._undo, None
+            undo()
         if self.settings.one_off:
             self._finished = True
             self._loop.wake(self._acceptor, Interrupted("one-off"))
             for other in self._sessions:
                 if other is not session:
                     self._loop.wake(other.task, IperfError(121))
-        else:
-            self._number += 1
+        elif not self._running:
             self._announce()
 
     def leave(self, session):
@@ -3614,39 +7413,68 @@ class Server(Driver):
     def report(self, error):
         """Report an error that is no test's."""
         if self.error is None:
-            text = server_error_text(error)
-            self._emit("error", text, line=text, server=True)
+            self._emit("error", server_error_text(error), line=server_error_line(error),
+                       server=True)
             self._emit("end", {}, server=True)
             self._emit("done", None, ok=False, server=True)
 
 
-class Session:
+class Session(Debugging):
     """One connection to a server: a test's control connection, unless it turns out otherwise."""
 
     def __init__(self, server, sock, address):
         self.task = None
         self.cookie = None
         self._server = server
+        self.settings = server.settings
         self._control = sock
         self._peer = plain_address(address)
+        self.host = self._peer[0]
         self._number = 0  # of the test, once this session holds the server
         self._test = None
         self._parameters = None
         self._scribe = None  # makes the text that the client asked for
         self._output = []
+        self._door = None  # of a UDP or QUIC test
+        self._quic = None  # the QuicEnd of a QUIC test
+        self._listener = None  # of an SCTP test
+        self._keepalive = None  # of the control connection
+        self._keeps_alive = False  # the system probes the control connection
+        self._begun = self._stepped = 0.0  # when the test, and its present step, began
+        self.evicted = False  # the server ends the test for the sake of another one
         self._document = None  # or the document that it asked for
 
     def awaits_stream(self):
         test = self._test
-        return test is not None and not test.started and not test.is_complete()
+        return (test is not None and self._door is None and self._listener is None
+                and not (test.started or test.closed or test.is_complete()))
 
     def close(self):
         """Release everything, at once."""
+        if self._door is not None:
+            self._door.close()
+        if self._listener is not None:
+            self._listener.close()
         if self._test is not None:
             self._test.close()
+        if self._quic is not None:
+            self._quic.close()
         if self._control is not None:
             self._control.close()
             self._control = None
+
+    def silence(self, now):
+        """Return for how many seconds longer than it may the client of a test has been silent."""
+        test = self._test
+        if test is not None and test.started and not test.finished:
+            quiet = test.silence(now)
+            # UDP that this end sends tells nothing, but the client's system answers keepalives.
+            if not test.telling() and self._keeps_alive and self._control is not None:
+                quiet = max(quiet, heard_seconds(self._control))
+            return quiet
+        if (test is None or not test.started) and now - self._begun > SETUP_TIMEOUT:
+            return now - self._begun
+        return now - self._stepped
 
     def _emit(self, name, data, **more):
         event = self._server.emit_for(self._number, name, data, **more)
@@ -3661,16 +7489,17 @@ class Session:
         try:
             if not (yield from self._greet()):
                 return
-            if not self._server.is_free():
+            if not (yield from self._server.make_room()):
                 yield from self._deny()
                 return
             document = yield from self._read_parameters()
             if document is None:
                 return
-            self._number = self._server.begin(self)
-            if not self._number:
+            if not (yield from self._server.make_room()):
                 yield from self._deny()
                 return
+            self._number = self._server.begin(self)
+            self._begun = self._stepped = time.monotonic()
             last_words = b""
             try:
                 yield from self._create_streams(document)
@@ -3681,8 +7510,10 @@ class Session:
                 last_words = self._fail(as_failure(error))
             yield from self._say_good_bye(last_words)
         finally:
-            self.close()
-            self._server.leave(self)
+            try:
+                self.close()
+            finally:
+                self._server.leave(self)
 
     def _greet(self):
         """Read the cookie; returns whether this is a new test's control connection."""
@@ -3693,6 +7524,7 @@ class Session:
             return IperfError(106, cause)
         deadline = time.monotonic() + STEP_TIMEOUT
         try:
+            yield from self._accept_tls(deadline)
             try:
                 data = yield from read_exactly(self._control, COOKIE_SIZE, deadline, fail)
             except IperfError:
@@ -3703,27 +7535,61 @@ class Session:
         except IperfError as error:
             # differs: a connection that brings nothing (a probe, a port scan) is no test, nor
             # an error worth a line.
-            if begun:
+            if begun or error.number == 903:
                 self._server.report(error)
-                self._server.greeted(self)
                 yield from self._say_good_bye(b"")
             return False
-        self._server.greeted(self)
+        if not self._server.allows(self.host):
+            self._emit("warning", "%s is not allowed to test" % self.host)
+            yield from self._say_good_bye(encode_error(IperfError(142)))
+            return False
+        if self.settings.tls_only and not self._has_tls():
+            self._emit("warning", "%s wants a test without TLS" % self.host)
+            yield from self._deny()
+            return False
         session = self._server.find(data)
-        if session is not None:
-            sock, self._control = self._control, None
-            session.attach(sock)
+        if session is not None and session._has_tls() == self._has_tls():
+            yield from self._server.await_calls()
+            if session.awaits_stream():
+                sock, self._control = self._control, None
+                session.attach(sock)
             return False
         self.cookie = data
         return True
+
+    def _accept_tls(self, deadline):
+        """Set up TLS if the client begins with it, in a task. Raises IperfError 903."""
+        first = b""
+        while not first:
+            try:
+                first = self._control.recv(1, socket.MSG_PEEK)
+                if not first:
+                    return
+            except (BlockingIOError, InterruptedError):
+                if (yield Wait(self._control, READ, deadline)) == TIMED_OUT:
+                    return
+            except OSError:
+                return  # the reader of the cookie will meet it, too
+        if first[0] == TLS_HELLO:
+            context = yield from self._server.make_once(server_context, 903)
+            sock, self._control = self._control, None
+            self._control = yield from secure(sock, context, None, deadline)
+
+    def _has_tls(self):
+        return isinstance(self._control, TlsSocket)
 
     def _read_parameters(self):
         """Ask for the parameters; returns the document, None if there is none."""
         sock, deadline = self._control, time.monotonic() + STEP_TIMEOUT
         try:
-            set_no_delay(sock)
+            self._keepalive = prepare_control(sock, self.settings)
+            if self.settings.cntl_ka is None:
+                self._probe_idle_control()
             yield from write_all(sock, encode_state(PARAM_EXCHANGE), deadline, 111)
             return (yield from read_frame(sock, deadline, MAX_PARAMETERS, 114))
+        except Quit:  # it only wanted to connect
+            yield from self._say_good_bye(b"")
+            return None
         except IperfError as error:
             if error.number in (120, 121):  # the server's own end
                 return None
@@ -3733,12 +7599,26 @@ class Session:
             yield from self._say_good_bye(encode_error(error))
             return None
 
+    def _probe_idle_control(self):
+        """Let the system probe the control connection, which is idle while a test runs.
+
+        A cut link is no reason to end the test as long as nobody else waits, so that the probes
+        may go unanswered for as long as the data.
+        """
+        try:
+            set_keepalive(self._control, 3, 3, int(DATA_TIMEOUT) // 3)
+            self._keeps_alive = True
+        except IperfError:
+            pass
+
     def _deny(self):
         yield from self._say_good_bye(encode_state(ACCESS_DENIED))
 
     def _say_good_bye(self, data):
         """Send the last bytes of a conversation, if they go, and close."""
         sock, self._control = self._control, None
+        if sock is None:
+            return
         try:
             if data:
                 sock.send(data)
@@ -3750,12 +7630,25 @@ class Session:
         """Take a data connection that another session turned out to be."""
         try:
             self._prepare(sock)
-            self._test.add_stream(sock)
+            self._add_stream(sock)
             failure = None
         except Exception as error:
             sock.close()
             failure = as_failure(error)
         self._server.wake(self, failure)
+
+    def _add_stream(self, sock):
+        """Give the test a stream whose worker runs on the CPU that the client chose (-A)."""
+        cpu = self._parameters.server_affinity
+        before = set_affinity(cpu) if cpu is not None else None
+        try:
+            self._test.add_stream(sock)
+        finally:
+            if before:
+                try:
+                    os.sched_setaffinity(0, before)
+                except OSError:
+                    pass  # some are gone
 
     def _probe_options(self):
         """Try the client's socket options on a socket of no use; returns the buffer sizes."""
@@ -3775,69 +7668,253 @@ class Session:
                 set_congestion(sock, parameters.congestion)
             except OSError:
                 warnings.append("TCP congestion control algorithm not supported")
-        if parameters.fq_rate:
-            try:
-                set_pacing(sock, parameters.fq_rate)
-            except OSError:
-                warnings.append("Unable to set socket pacing")
-        return warnings
+        return warnings + pacing_warnings(sock, parameters.fq_rate)
 
     def _prepare(self, sock):
         """Set the options of a data connection that was accepted."""
         parameters = self._parameters
         if parameters.no_delay:
             set_no_delay(sock)
+        if self.settings.snd_timeout:
+            set_user_timeout(sock, self.settings.snd_timeout)
         set_window(sock, parameters.window)
         if parameters.tos:
             set_tos(sock, parameters.tos)
         self._set_what_may_fail(sock)  # the warnings went out before
 
     def _create_streams(self, document):
-        settings = self._server.settings
+        settings = self.settings
+        self._debug_document("get_parameters", document)
         parameters = self._parameters = Parameters.from_json(document)
-        if parameters.protocol == "UDP":
-            raise IperfError(13)
-        if parameters.protocol == "SCTP":
-            raise IperfError(202, OSError(errno.EPROTONOSUPPORT,
-                                          os.strerror(errno.EPROTONOSUPPORT)))
+        datagrams, quic = (parameters.protocol == name for name in ("UDP", "QUIC"))
+        if datagrams and settings.file:
+            raise IperfError(34)
+        if self._has_tls() and parameters.protocol not in ("TCP", "QUIC"):
+            raise IperfError(904, parameters.protocol)
+        if self._has_tls() or quic:
+            parameters.zerocopy = parameters.skip_rx_copy = False  # they would go past it
+        self._check_limits()
+        yield from self._authorize()
+        if quic:
+            self._quic = yield from self._make_quic_end()
         if parameters.get_server_output:
             if not (settings.json or settings.json_stream):
                 self._scribe = self._server.make_scribe()
             if self._scribe is None:
                 self._document = Document()
-        sizes = self._probe_options()
-        if parameters.window:
-            # The size is agreed on when a connection is made: set later, a small one starves.
-            self._server.listen_again(parameters.window)
+        if datagrams or quic:
+            # A hello does not tell whose it is, but for its address.
+            yield from self._wait_for_turn()
+            self._door = (QuicDoor if quic else Door)(
+                self._control, parameters, settings.bind_dev, self.host, self._server.doors)
+            sizes = self._door.sizes
+            for text in self._door.warnings:
+                self._emit("warning", text)
+        elif parameters.protocol == "SCTP":
+            sizes = self._open_sctp()
+        else:
+            sizes = self._probe_options()
+            text = self._server.listen_for(parameters)
+            if text:
+                self._emit("warning", text)
+        yield from self._server.await_calls(0.1)  # else it gets threads
         self._test = test = Test(settings, parameters, True, self._emit)
         start = test.start
-        start["sock_bufsize"] = parameters.window
-        start["sndbuf_actual"], start["rcvbuf_actual"] = sizes
+        buffers = (("sock_bufsize", parameters.window), ("sndbuf_actual", sizes[0]),
+                   ("rcvbuf_actual", sizes[1]))
+        if not datagrams:
+            start.update(buffers)
         start["timestamp"] = timestamp(time.time())
-        start["accepted_connection"] = {"host": self._peer[0], "port": self._peer[1]}
+        start["accepted_connection"] = {"host": self.host, "port": self._peer[1]}
         start["cookie"] = self.cookie[:-1].decode("ascii", "replace")
-        if parameters.mss:
+        if parameters.mss and not datagrams:
             start["tcp_mss"] = parameters.mss
-        else:
+        elif not (datagrams or quic):
             start["tcp_mss_default"] = 0
         # differs: with a rate iperf3's start object has target_bitrate twice.
         start["target_bitrate"] = parameters.rate
         start["fq_rate"] = parameters.fq_rate
-        self._emit("accepted", start)
+        if datagrams:
+            start.update(buffers)
         yield from self._send_state(CREATE_STREAMS)
+        more = {}
+        if self._has_tls():
+            more["tls"] = test.own["tls"] = self._control.facts()
+        if quic:
+            more["quic"] = test.own["quic"] = self._quic.facts()
+        self._emit("accepted", start, keepalive=self._keepalive, **more)
         count, deadline = 0, time.monotonic() + STEP_TIMEOUT
-        while not test.is_complete():
+        while not test.is_prepared():
+            if test.is_complete():
+                self._end_set_up()  # what is left of it disturbs nobody
             if len(test.streams) != count:
-                count, deadline = len(test.streams), time.monotonic() + STEP_TIMEOUT
-            reason = yield Wait(self._control, READ, deadline)
-            if reason == READY:
+                self._stepped = time.monotonic()
+                count, deadline = len(test.streams), self._stepped + STEP_TIMEOUT
+                if test.is_complete():  # a QUIC handshake has a deadline of its own
+                    deadline += QUIC_TIMEOUT
+            elif time.monotonic() > deadline:
+                raise IperfError(204, "timed out waiting for %d of %d streams%s" % (
+                    len(test.ids) - count, len(test.ids),
+                    ": UDP may be filtered on the way" if self._door else ""))
+            if test.is_complete():
+                yield Wait(None, 0, time.monotonic() + 0.003)  # QUIC's handshakes are short
+                yield from self._look_at_control()
+            elif self._door is not None:
+                yield from self._answer_hellos()
+            elif self._listener is not None:
+                yield from self._accept_association()
+            elif (yield Wait(self._control, READ, deadline)) == READY:
                 yield from pause(0.01)  # it may have overtaken a data connection
                 yield from self._read_state()
-            elif reason == TIMED_OUT:
-                raise IperfError(204, "timed out waiting for %d of %d streams" % (
-                    len(test.ids) - len(test.streams), len(test.ids)))
+        self._end_set_up()
+        for text in test.notes():
+            self._emit("warning", text)
+
+    def _make_quic_end(self):
+        """Return the QuicEnd of this test, in a task. Raises IperfError 905."""
+        parameters, secrets = self._parameters, self.settings.quic_secrets
+        credentials = yield from self._server.make_once(quic_credentials, 905)
+        try:
+            try:
+                return QuicEnd(quic_library(bool(parameters.congestion or parameters.quic_iw)),
+                               credentials, parameters.stream_count(), None, None,
+                               parameters.congestion, parameters.quic_iw, parameters.window,
+                               secrets)
+            except QuicTrouble as trouble:
+                if not (parameters.congestion or parameters.quic_iw):
+                    raise
+                self._emit("warning", str(trouble))
+                return QuicEnd(quic_library(), credentials, parameters.stream_count(),
+                               window=parameters.window, secrets=secrets)
+        except QuicTrouble as trouble:
+            raise IperfError(905, str(trouble))
+
+    def _wait_for_turn(self):
+        """Wait until no other session sets up UDP streams of the same address, in a task."""
+        self._server.queue_for_turn(self)
+        while not self._server.has_turn(self):
+            if (yield Wait(self._control, READ, time.monotonic() + 0.02)) == READY:
+                yield from self._read_state()  # the client is gone
+        self._stepped = time.monotonic()
+
+    def _end_set_up(self):
+        """Release what only the set-up of the streams needs."""
+        if self._door is not None:
+            self._door.close()
+        self._server.end_turn(self)
+
+    def _open_sctp(self):
+        """Listen for SCTP associations where the client came in; returns the buffer sizes."""
+        parameters, place = self._parameters, self._control.getsockname()
+        try:
+            sock = self._listener = sctp_socket(self._control.family)
+            sock.setblocking(False)
+            prepare_association(sock, parameters.no_delay, parameters.mss)
+            sizes = set_window(sock, parameters.window)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self.settings.bind_dev:
+                bind_device(sock, self.settings.bind_dev)
+            sock.bind(place)
+            sock.listen(MAX_STREAMS)
+            return sizes
+        except OSError as error:
+            raise IperfError(202, error)
+
+    def _accept_association(self):
+        """Wait for an SCTP association, for a moment, and take in its stream, in a task."""
+        yield Wait(self._listener, READ, time.monotonic() + 0.05)
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            yield from self._look_at_control()
+            return
+        try:
+            sock.setblocking(False)
+            data = yield from read_exactly(sock, COOKIE_SIZE, time.monotonic() + 1.0,
+                                           lambda cause, _: IperfError(204, cause))
+            if data != self.cookie:
+                sock.close()
+                return
+        except IperfError:  # a stranger
+            sock.close()
+            return
+        try:
+            yield from self._server.await_calls()
+            self._add_stream(sock)
+        except BaseException:
+            sock.close()
+            raise
+
+    def _check_limits(self):
+        """Refuse what this server's operator does not allow. Raises IperfError 27, 37."""
+        settings, parameters = self.settings, self._parameters
+        longest = settings.server_max_duration
+        if longest and not 0 < parameters.time <= longest - parameters.omit:
+            raise IperfError(37)
+        if not settings.server_bitrate_limit:
+            return
+        limit = settings.server_bitrate_limit[0]
+        asked = parameters.stream_count() * max(parameters.rate, parameters.fq_rate)
+        if limit and asked > limit:
+            raise self._too_fast("Client total requested throughput rate", asked)
+
+    def _too_fast(self, what, rate):
+        settings = self.settings
+        error = IperfError(27)
+        if settings.verbose:
+            error.hint = "%s of %d bps exceeded %d bps limit" % (
+                what, rate, settings.server_bitrate_limit[0])
+        return error
+
+    def _authorize(self):
+        """Let in only whom the users' file names, in a task. Raises IperfError 142."""
+        gate = self._server.gate
+        if gate is None:
+            return
+        try:
+            token = base64.b64decode(to_bytes(self._parameters.token or ""))
+        except ValueError:
+            token = b""
+        # A thread, since the key may be used by a command that takes its time.
+        admitted = yield from self._server.call(lambda: gate.admits(token))
+        if admitted is not True:
+            raise IperfError(142)
+
+    def _answer_hellos(self):
+        """Wait for clients' hellos, for a moment, and take in the streams they announce."""
+        yield Wait(self._door.socket, READ, time.monotonic() + 0.05)
+        sockets = self._door.serve()
+        if self._quic:
+            sockets = [QuicSocket(sock, self._quic, sock.getpeername(), self.cookie,
+                                  self._door.first(sock)) for sock in sockets]
+        try:
+            for sock in sockets:
+                if self._quic and not sock.begin():
+                    self._door.forget(sock)
+                    sock.close()
+                    continue
+                yield from self._server.await_calls()
+                self._add_stream(sock)
+                yield from pause(0)  # others have a turn
+        except BaseException:
+            for sock in sockets:
+                sock.close()
+            raise
+        yield from self._look_at_control()
+
+    def _look_at_control(self):
+        """See whether the client has ended the test before it began (raised), in a task."""
+        try:
+            self._control.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            pass
+        if not self._test.is_prepared():
+            yield from self._read_state()
 
     def _send_state(self, state):
+        self._debug(3, "State change: State set to " + state_text(state))
         yield from write_all(self._control, encode_state(state),
                              time.monotonic() + STEP_TIMEOUT, 111)
 
@@ -3849,7 +7926,7 @@ class Session:
             return IperfError(112, cause)
         data = yield from read_exactly(self._control, 1, time.monotonic() + STEP_TIMEOUT, fail)
         state, = struct.unpack("!b", data)
-        if state == TEST_END and self._test.started:
+        if state == TEST_END and self._test is not None and self._test.started:
             return
         if state == CLIENT_TERMINATE:
             raise IperfError(119)
@@ -3866,9 +7943,17 @@ class Session:
         watchdog = None
         if parameters.time:
             watchdog = time.monotonic() + parameters.omit + parameters.time + WATCHDOG_GRACE
+        limit = self.settings.server_bitrate_limit
+        meter = RateMeter(round(limit[1])) if limit and limit[0] else None
         while True:
             test.advance(time.monotonic())
-            reason = yield Wait(self._control, READ, test.deadline())
+            deadline = test.deadline()
+            if meter:
+                rate = meter.look(time.monotonic(), test.total_bytes())
+                if rate > limit[0]:
+                    raise self._too_fast("Total throughput", rate)
+                deadline = min(deadline, meter.next)
+            reason = yield Wait(self._control, READ, deadline)
             now = time.monotonic()
             if reason == READY:
                 yield from self._read_state()
@@ -3876,15 +7961,17 @@ class Session:
             test.check_health(now)
             if watchdog and now > watchdog:
                 raise IperfError(160, "test is terminated by the server")
+        self._stepped = now
         yield from test.stop(now)
         test.emit_last_interval()
-        self._emit("end", test.summary(), remote=False)
+        test.emit_end()
 
     def _exchange_results(self):
         test, sock = self._test, self._control
         yield from self._send_state(EXCHANGE_RESULTS)
-        deadline = time.monotonic() + STEP_TIMEOUT
-        document = yield from read_frame(sock, deadline, MAX_RESULTS, 117)
+        self._stepped = time.monotonic()
+        document = yield from read_frame(sock, self._stepped + STEP_TIMEOUT, MAX_RESULTS, 117)
+        self._debug_document("get_results", document)
         test.remote = results_from_json(document, test.ids)
         output = None
         if self._parameters.get_server_output:
@@ -3892,14 +7979,15 @@ class Session:
                 output = ("server_output_text", "".join(line + "\n" for line in self._output))
             else:
                 output = ("server_output_json", self._document.members())
-        data = encode_frame(results_to_json(test.results(output)))
-        yield from write_all(sock, data, time.monotonic() + REPLY_TIMEOUT, 116)
+        document = results_to_json(test.results(output))
+        self._debug_document("send_results", document)
+        yield from write_all(sock, encode_frame(document), time.monotonic() + REPLY_TIMEOUT, 116)
         yield from self._send_state(DISPLAY_RESULTS)
 
     def _finish(self):
-        deadline = time.monotonic() + STEP_TIMEOUT
+        self._stepped = time.monotonic()
         try:
-            yield from read_exactly(self._control, 1, deadline,
+            yield from read_exactly(self._control, 1, self._stepped + STEP_TIMEOUT,
                                     lambda cause, _: IperfError(108, cause))
         except IperfError:
             pass  # 3.2 and 3.3 close here; the test is complete in any case
@@ -3917,34 +8005,216 @@ class Session:
     def _fail(self, error):
         """Report why the test is over; returns the last bytes for the client."""
         test = self._test
+        self._end_set_up()
         interrupted, quiet = isinstance(error, Interrupted), isinstance(error, Quit)
         if interrupted:
             last_words = encode_state(SERVER_TERMINATE)
         else:
             last_words = b"" if quiet else encode_error(error)
         reported = test is not None and test.finished  # the summary went out before it failed
-        summary = {}
+        known = False
         if test is not None and test.started and not reported:
             test.finish(time.monotonic())
             test.emit_last_interval()
-            if interrupted or error.number == 119:
-                summary = test.summary()
+            known = interrupted or error.number == 119
         if not quiet:
-            text = server_error_text(error)
-            self._emit("error", text, line=text)
-        if not reported:
-            self._emit("end", summary, remote=False)
+            self._emit("error", server_error_text(error), line=server_error_line(error))
+        if not reported and test is not None:
+            test.emit_end(known)
+        elif not reported:
+            self._emit("end", {})
         if test is not None:
             test.close()
         self._done(False)
         return last_words
 
 
-class Quit(IperfError):
-    """The client said good-bye in the middle of a test."""
+_DOOR_TURN = 64  # datagrams that a door looks at before it lets other connections have a turn
 
-    def __init__(self):
-        IperfError.__init__(self, 0)
+
+class Door:
+    """The UDP port of a test while its streams are set up: it answers the client's hellos.
+
+    Each stream gets a connected socket of its own; the port's own socket only ever sees hellos.
+    """
+
+    def __init__(self, control, parameters, device, client, doors):
+        """Open the port at the address that the client used for its control connection.
+
+        client: its address; doors: those that are open, of which this becomes one: the system
+        gives a hello to any of them. Afterwards `sizes` are those of the buffers of a stream's
+        socket, and `warnings` are texts.
+        Raises IperfError.
+        """
+        self.sizes = (0, 0)
+        self.warnings = []  # about options without which the test goes on
+        self._parameters = parameters
+        self._device = device
+        self._clients = {client}  # addresses
+        self._doors = doors
+        self._known = {}  # address of a stream's other end: its socket
+        self._new = []  # sockets of streams that serve() has not returned yet
+        self._failure = None  # why one could not be made
+        self._stranger = None  # a hello from elsewhere: its address, data, and time
+        self._looked = 0.0
+        self._place, self._family = control.getsockname(), control.family
+        if self._place[0].startswith("::ffff:"):  # IPv4 at a socket of both kinds
+            self._place, self._family = plain_address(self._place), socket.AF_INET
+        self.socket = self._open()
+        doors.append(self)
+
+    def _prepare(self, sock):
+        self.sizes = prepare_datagrams(sock, self._parameters)
+        self.warnings = buffer_warnings(self._parameters, self.sizes) + pacing_warnings(
+            sock, self._parameters.fq_rate)
+
+    def _open(self):
+        return open_datagram_socket(self._family, self._place, self._device, self._prepare)
+
+    def close(self):
+        """Release the port; the streams' sockets stay."""
+        if self.socket is None:
+            return
+        own, self.socket = self.socket, None
+        self._doors.remove(self)
+        if self._doors:
+            self._take_in(own)  # what is for others
+        own.close()
+        for sock in self._new:
+            sock.close()
+
+    def serve(self):
+        """Answer the hellos that have come; returns the sockets of new streams.
+
+        Raises IperfError 204.
+        """
+        self._take_in(self.socket)
+        now = time.monotonic()
+        if now - self._looked > HELLO_INTERVAL / 2 and _MSG_DONTWAIT:
+            self._looked = now
+            for sock in self._known.values():
+                self._answer_again(sock)
+        if (self._stranger and not self._known and len(self._doors) == 1
+                and now - self._stranger[2] > 4 * HELLO_INTERVAL):
+            # Nothing came from where the control connection comes from: an address translator
+            # has two addresses, perhaps.
+            address, data, _ = self._stranger
+            self._clients.add(plain_address(address)[0])
+            self._answer(data, address)
+        if self._failure is not None:
+            raise self._failure
+        new, self._new = self._new, []
+        return new
+
+    def _take_in(self, sock):
+        """Answer the datagrams that wait on an unconnected socket."""
+        try:
+            for _ in range(_DOOR_TURN):
+                data, address = sock.recvfrom(MAX_UDP_BLOCK)
+                self._find(address)._answer(data, address)
+        except OSError:
+            pass  # no more
+
+    def _find(self, address):
+        """Return the door that a datagram from this address is for."""
+        for door in self._doors:
+            if door.expects(address):
+                return door
+        return self
+
+    def expects(self, address):
+        """Return whether the client is known to be at this address."""
+        return address in self._known or plain_address(address)[0] in self._clients
+
+    def _answer(self, data, address):
+        """Answer a datagram, if it is a hello, and make its stream's socket if it is new."""
+        reply = self._answer_to(data)
+        if self.socket is None or reply is None:
+            return
+        if address in self._known:
+            self._reply(self.socket, reply, address)
+            return
+        if not self.expects(address):
+            self._stranger = self._stranger or (address, data, time.monotonic())
+            return
+        if len(self._known) >= self._parameters.stream_count():
+            return
+        self._stranger = None
+        try:
+            sock = self._open()
+        except IperfError as error:  # it may be another session's door that was served
+            self._failure = error
+            return
+        self._known[address] = sock
+        self._new.append(sock)
+        try:
+            sock.connect(address)
+            self._reply(sock, reply, address)
+        except OSError as error:
+            self._failure = IperfError(204, error)
+            return
+        try:
+            for _ in range(_DOOR_TURN):  # until it was connected it took any hello
+                data, source = sock.recvfrom(MAX_UDP_BLOCK)
+                reply = self._answer_to(data)
+                if source != address:
+                    self._find(source)._answer(data, source)
+                elif reply is not None:
+                    self._reply(sock, reply, address)
+        except OSError:
+            pass
+
+    def _answer_to(self, data):
+        """Return the reply to a datagram that announces a stream, None to others."""
+        return answer_to_hello(data, self._parameters.length, self._parameters.wide_counters)
+
+    def _reply(self, sock, reply, address):
+        """Answer a hello that came from this address. Raises OSError."""
+        if sock is self.socket:
+            sock.sendto(reply, address)
+        else:
+            sock.send(reply)
+
+    def _answer_again(self, sock):
+        """Answer a hello that was repeated because the answer was lost."""
+        try:
+            for _ in range(_DOOR_TURN):
+                reply = self._answer_to(sock.recv(MAX_UDP_BLOCK, _MSG_DONTWAIT))
+                if reply is not None:
+                    sock.send(reply)
+        except OSError:
+            pass  # no more
+
+
+class QuicDoor(Door):
+    """The same of a QUIC test: a hello is the first datagram of a connection."""
+
+    def __init__(self, *arguments):
+        self._first = collections.defaultdict(list)  # address: what came before its socket
+        Door.__init__(self, *arguments)
+
+    def first(self, sock):
+        """Return the datagrams that came for a stream before its socket was there."""
+        return self._first.pop(sock.getpeername())
+
+    def _prepare(self, sock):
+        self.sizes = prepare_quic(sock, self._parameters)
+        self.warnings = pacing_warnings(sock, self._parameters.fq_rate)
+
+    def _answer_to(self, data):
+        return data if is_quic_initial(data) else None  # what the library is to answer
+
+    def _reply(self, sock, reply, address):
+        if sock is not self.socket or address in self._first:
+            if len(self._first[address]) < _QUIC_FIRST:
+                self._first[address].append(reply)
+
+    def forget(self, sock):
+        """Let another stream have the place of one that turned out to be none."""
+        self._known.pop(sock.getpeername(), None)
+
+    def _answer_again(self, sock):
+        pass
 
 
 ###############################################################################
@@ -3957,16 +8227,28 @@ class Quit(IperfError):
 _SEPARATOR = " ".join("-" * 25)
 _RULE = "-" * 59
 
-_UNTITLED = "Control connection MSS "
+_UNTITLED = ("Control connection MSS ", "Setting UDP block size ",
+             "Control connection TCP Keepalive ")
 
 _PLAIN, _RETR, _RETR_CWND = "", "         Retr", "         Retr  Cwnd"
+_TOTAL = "         Total Datagrams"
+_JITTER_LOST = "         Jitter    Lost/Total Datagrams"
 
 
-def error_lines(event):
-    """Return what an error or warning event puts on standard error in text mode."""
+def error_lines(event, named=False):
+    """Return what an error or warning event puts on standard error in text mode.
+
+    named: with the number of the test.
+    """
+    tag = test_tag(event) if named else ""
     if event["event"] == "warning":
-        return ["warning: %s" % event["data"]]
-    return ("iperf3: %s" % event["line"]).split("\n")
+        return ["warning: %s%s" % (tag, event["data"])]
+    return ("iperf3: %s%s" % (tag, event["line"])).split("\n")
+
+
+def test_tag(event):
+    """Return what tells the lines of one test from another's, "" for those of no test."""
+    return "#%d: " % event["test"] if event.get("test") else ""
 
 
 class TextRenderer:
@@ -3989,7 +8271,7 @@ class TextRenderer:
         method = getattr(self, "_on_" + event["event"], None)
         lines = method(event) if method else []
         if self._title is not None:
-            # iperf3: the line about the control connection goes past the title.
+            # iperf3: the lines about the control connection go past the title.
             lines = [line if line.startswith(_UNTITLED) else "%s:  %s" % (self._title, line)
                      for line in lines]
         return lines
@@ -4009,25 +8291,44 @@ class TextRenderer:
         data, lines = event["data"], []
         place = data["connecting_to"]
         if self._verbose:
-            lines.append(_UNTITLED + "%d" % event["control_mss"])
+            lines += self._keepalive_line(event)
+            lines.append("Control connection MSS %d" % event["control_mss"])
+            if event.get("udp_block"):
+                lines.append("Setting UDP block size to %d" % event["udp_block"])
             lines.append("Time: %s" % data["timestamp"]["time"])
         lines.append("Connecting to host %s, port %d" % (place["host"], place["port"]))
         if event.get("reverse"):
             lines.append("Reverse mode, remote host %s is sending" % place["host"])
-        return lines + self._facts(data)
+        return lines + self._facts(event)
 
     def _on_accepted(self, event):
         data, lines = event["data"], []
         if self._verbose:
+            lines += self._keepalive_line(event)
             lines.append("Time: %s" % data["timestamp"]["time"])
         place = data["accepted_connection"]
         lines.append("Accepted connection from %s, port %d" % (place["host"], place["port"]))
-        return lines + self._facts(data)
+        return lines + self._facts(event)
 
-    def _facts(self, data):
+    @staticmethod
+    def _keepalive_line(event):
+        if not event.get("keepalive"):
+            return []
+        return ["Control connection TCP Keepalive TCP_KEEPIDLE/TCP_KEEPINTVL/TCP_KEEPCNT are set to"
+                " %d/%d/%d" % event["keepalive"]]
+
+    def _facts(self, event):
+        data = event["data"]
         if not self._verbose:
             return []
         lines = ["      Cookie: %s" % data["cookie"]]
+        for name in ("tls", "quic"):
+            facts = dict(event.get(name) or {})
+            trust = {True: ["certificate verified"], False: ["certificate not verified"]}.get(
+                facts.pop("verified", None), [])
+            if facts:
+                lines.append("      %s: %s" % (name.upper(), ", ".join(
+                    list(facts.values()) + trust)))
         if "tcp_mss" in data:
             lines.append("      TCP MSS: %d" % data["tcp_mss"])
         elif "tcp_mss_default" in data:
@@ -4035,6 +8336,11 @@ class TextRenderer:
         if data["target_bitrate"]:
             lines.append("      Target Bitrate: %d" % data["target_bitrate"])
         return lines
+
+    def _on_connection(self, event):
+        data = event["data"]
+        return ["connection establishment time: %.3f ms" % (data["connect_seconds"] * 1000.0),
+                "time to first byte: %.3f ms" % (data["first_byte_seconds"] * 1000.0)]
 
     def _on_connected(self, event):
         return ["[%(socket)3d] local %(local_host)s port %(local_port)d connected to"
@@ -4065,11 +8371,12 @@ class TextRenderer:
         return []
 
     def _on_server_output_json(self, event):
-        self._server_output = "\nServer JSON output:\n%s" % encode_json(event["data"], 0)
+        self._server_output = "\nServer JSON output:\n%s" % printable(
+            encode_json(event["data"], 0))
         return []
 
     def _on_done(self, event):
-        if event["ok"] and not event.get("server"):
+        if event["ok"] and not event.get("server") and not event.get("brief"):
             return ["", "iperf Done."]
         return []
 
@@ -4081,26 +8388,49 @@ class TextRenderer:
     def _parallel(self):
         return self._start.get("test_start", {}).get("num_streams", 1)
 
+    def _role(self, server, sender):
+        if not self._bidir():
+            return ""
+        return "[%sX-%s]" % ("T" if sender else "R", "S" if server else "C")
+
     def _header(self, columns):
         return "[ ID]%s Interval           Transfer     Bitrate%s" % (
             "[Role]" if self._bidir() else "", columns)
 
-    def _row(self, figures, server, retransmits=None, tail=""):
-        """Return a row up to its end. retransmits: the count to print, if any."""
-        number = figures.get("socket")
-        role = ""
-        if self._bidir():
-            role = "[%sX-%s]" % ("T" if figures["sender"] else "R", "S" if server else "C")
+    def _row_head(self, figures, server, sender):
+        """Return a row up to its bitrate."""
+        number, role = figures.get("socket"), self._role(server, sender)
         rate = figures["bits_per_second"] / 8.0
-        row = "[%s]%s %6.2f-%-6.2f sec  %ss  %ss/sec" % (
+        return "[%s]%s %6.2f-%-6.2f sec  %ss  %ss/sec" % (
             "SUM" if number is None else "%3d" % number, role, figures["start"], figures["end"],
             format_units(figures["bytes"], "A"), format_units(rate, self._letter))
+
+    def _row(self, figures, server, retransmits=None, tail=""):
+        """Return a row up to its end. retransmits: the count to print, if any."""
+        row = self._row_head(figures, server, figures["sender"])
         if retransmits is None:
             return row + " " * 18 + tail
         return "%s  %3d" % (row, retransmits) + tail
 
+    def _datagram_row(self, figures, server, sender, tail):
+        """Return a row with jitter and loss, unknown if lost_packets is None."""
+        lost = "Unknown/%d" % figures["packets"]
+        if figures["lost_packets"] is not None:
+            share = figures["lost_percent"]
+            lost = "%d/%d (%s%%)" % (
+                figures["lost_packets"], figures["packets"],
+                # differs: iperf3 has 1e+02 from 99.5 on.
+                "%.2g" % share if share < 99.5 else "%.0f" % share)
+        return "%s  %5.3f ms  %s  %s" % (
+            self._row_head(figures, server, sender), figures["jitter_ms"], lost, tail)
+
     def _interval_row(self, figures, server):
         end = "(omitted)" if figures["omitted"] else ""
+        if "jitter_ms" in figures:
+            return self._datagram_row(figures, server, figures["sender"], end)
+        if "packets" in figures:
+            return "%s %s %d  %s" % (self._row_head(figures, server, True),
+                                     " " * 10 if self._bidir() else "", figures["packets"], end)
         count = figures.get("retransmits")
         if count is None:
             return self._row(figures, server, None, end)
@@ -4119,7 +8449,12 @@ class TextRenderer:
             counted = any("retransmits" in row for row in data["streams"])
             # iperf3: a -R client whose first report is its last knows of the server's count.
             late = event.get("remote_retransmits") and not server
-            lines.append(self._header(_RETR_CWND if counted or late else _PLAIN))
+            columns = _RETR_CWND if counted or late else _PLAIN
+            if any("jitter_ms" in row for row in data["streams"]):
+                columns = _JITTER_LOST
+            elif any("packets" in row for row in data["streams"]):
+                columns = _TOTAL
+            lines.append(self._header(columns))
         self._any_interval = True
         half = self._parallel() if self._bidir() else len(data["streams"])
         for rows, key in ((data["streams"][:half], "sum"),
@@ -4131,30 +8466,50 @@ class TextRenderer:
 
     def _on_end(self, event):
         data, server = event["data"], event.get("server")
-        if not data:
+        if not data or "streams" not in data:
             return []
+        if not self._start:  # interrupted before there were streams
+            self._start = {"test_start": {"num_streams": event.get("parallel", 1),
+                                          "bidir": event.get("bidir")}}
         lines = [_SEPARATOR]
         if self._verbose:
             lines.append("Test Complete. Summary Results:")
         counted = any("retransmits" in data[name] for name in data
                       if name.startswith("sum_sent"))
+        if "sum" in data:
+            return lines + self._datagram_summary(event)
         lines.append(self._header(_RETR if counted else _PLAIN))
         half = self._parallel() if self._bidir() else len(data["streams"])
         for rows, suffix in ((data["streams"][:half], ""),
-                             (data["streams"][half:], "_bidir_reverse")):
-            if not rows:
-                continue
+                             (data["streams"][half:], "_bidir_reverse"))[:1 + self._bidir()]:
             for row in rows:
                 lines += self._summary_rows(row["sender"], row["receiver"], server, 12,
                                             row.get("diskfile"))
             if self._parallel() > 1:
                 lines += self._summary_rows(data["sum_sent" + suffix],
                                             data["sum_received" + suffix], server, 13)
-            if self._verbose:
+                lines += self._spread(data, suffix)
+            if self._verbose and rows:
                 lines += self._verbose_summary(data, rows[0]["sender"]["sender"], suffix)
-            if self._server_output:
-                lines.append(self._server_output)
-                self._server_output = None
+            lines += self._take_server_output()
+        return lines + self._own_summary(data)
+
+    @staticmethod
+    def _own_summary(data):
+        """Return the lines about what iperf3 does not know: QUIC connections, encryption's cost."""
+        own, lines = data.get("pyperf3", {}), []
+        for row, figures in zip(data["streams"], own.get("quic_streams", ())):
+            parts = ["%d packets sent" % figures["packets_sent"]]
+            if "packets_lost" in figures:
+                parts.append("%d lost" % figures["packets_lost"])
+            if "connect_seconds" in figures:
+                parts[:0] = ["connected in %.3f ms" % (figures["connect_seconds"] * 1000.0),
+                             "first byte after %.3f ms" % (figures["first_byte_seconds"] * 1000.0)]
+            lines.append("[%3d] QUIC: %s" % (row["sender"]["socket"], ", ".join(parts)))
+        cpu, bound = data["cpu_utilization_percent"], own.get("cpu_bound", ())
+        for name, title in (("host", "local"), ("remote", "remote")):
+            if title in bound:
+                lines.append("The %s end was CPU-bound (%.1f%%)" % (title, cpu[name + "_total"]))
         return lines
 
     def _summary_rows(self, sent, received, server, blanks, diskfile=None):
@@ -4179,6 +8534,55 @@ class TextRenderer:
             lines.append("%s (receiver statistics not available)" % name)
         return lines
 
+    def _datagram_summary(self, event):
+        """Return the summary of a UDP test, behind its first line."""
+        server, lines = event.get("server"), [self._header(_JITTER_LOST)]
+        each = self._parallel() + 1  # rows of a direction: of its streams, and their sum
+        for at in range(0, len(event["rows"]), each):
+            for row in event["rows"][at:at + each]:
+                number = row.sent.get("socket")
+                if number is None and self._parallel() == 1:
+                    continue
+                lines += self._datagram_rows(row, number, server)
+            lines += self._spread(event["data"], "_bidir_reverse" if at else "")
+            if self._verbose:
+                lines += self._verbose_summary(event["data"], row.sender, "")
+            lines += self._take_server_output()
+        return lines
+
+    def _datagram_rows(self, row, number, server):
+        lines, detailed = [], number is not None and self._verbose
+        if row.sender or not server:
+            lines.append(self._datagram_row(row.sent, server, row.sender, "sender"))
+        elif detailed:
+            lines.append("[%3d] (sender statistics not available)" % number)
+        if number is not None and row.out_of_order:
+            lines.append("[SUM]%s %4.1f-%4.1f sec  %d datagrams received out-of-order" % (
+                self._role(server, row.sender), row.received["start"], row.received["end"],
+                row.out_of_order))
+        if not row.sender or not server:
+            lines.append(self._datagram_row(row.received, server, row.sender, "receiver"))
+        elif detailed:
+            lines.append("[%3d] (receiver statistics not available)" % number)
+        if detailed and row.drops:
+            lines.append("[%3d] %d datagrams dropped by the receiving host: its socket buffer was"
+                         " full" % (number, row.drops))
+        return lines
+
+    def _spread(self, data, suffix):
+        """Return the line about the mean of several streams."""
+        own = data.get("pyperf3", {})
+        if not self._verbose or "stream_mean_bitrate" + suffix not in own:
+            return []
+        mean, deviation = (own["stream_%s_bitrate%s" % (name, suffix)] / 8.0
+                           for name in ("mean", "stddev"))
+        return ["[SUM] mean of the streams %ss/sec, standard deviation %ss/sec" % (
+            format_units(mean, self._letter), format_units(deviation, self._letter))]
+
+    def _take_server_output(self):
+        lines, self._server_output = self._server_output, None
+        return [lines] if lines else []
+
     def _verbose_summary(self, data, sender, suffix):
         lines = []
         if sender:
@@ -4196,10 +8600,22 @@ class TextRenderer:
                         for pair in zip(("snd", "rcv"), names) if pair[1]]
 
 
-def printable(text):
-    """Return a peer's text without the control characters that could steer a terminal."""
-    return "".join(letter for letter in text if letter in "\n\t" or ord(letter) >= 32
-                   and not 127 <= ord(letter) < 160)
+class ManyTestsRenderer:
+    """Text of a server of several clients: each line begins with the number of its test."""
+
+    def __init__(self, make):
+        """make: a function that returns the renderer of one test."""
+        self._make = make
+        self._renderers = {}  # by the number of the test; 0: what is no test's
+
+    def render(self, event):
+        number = event.get("test") or 0
+        if number not in self._renderers:
+            self._renderers[number] = self._make()
+        lines = self._renderers[number].render(event)
+        if event["event"] == "done":
+            del self._renderers[number]
+        return [test_tag(event) + line for line in lines]
 
 
 class JsonRenderer:
@@ -4227,9 +8643,10 @@ class JsonStreamRenderer:
 
     _EVENTS = ("start", "interval", "end", "error", "server_output_text", "server_output_json")
 
-    def __init__(self, full=False):
-        """full: print the whole document behind the end event."""
+    def __init__(self, full=False, named=False):
+        """full: print the whole document behind the end event; named: the test's number, too."""
         self._whole = JsonRenderer() if full else None
+        self._named = named
         self._ends = {}
 
     def render(self, event):
@@ -4239,12 +8656,200 @@ class JsonStreamRenderer:
             self._ends[event.get("test")] = data  # it is always the last
         elif name == "done":
             data = self._ends.pop(event.get("test"), {})
-            lines.append(encode_json({"event": "end", "data": data}))
+            lines.append(self._line(event, "end", data))
         elif name in self._EVENTS:
-            lines.append(encode_json({"event": name, "data": event.get("first", data)}))
+            lines.append(self._line(event, name, event.get("first", data)))
         if self._whole:
             lines += self._whole.render(event)
         return lines
+
+    def _line(self, event, name, data):
+        line = {"event": name, "data": data}
+        if self._named and event.get("test"):
+            line["test"] = event["test"]
+        return encode_json(line)
+
+
+###############################################################################
+# attributes ##################################################################
+###############################################################################
+# Client() and Server() without settings have the attributes, and their run() the
+# results, of the package `iperf3` on PyPI (a wrapper around libiperf, 0.1.11), so
+# that programs for it run with `import pyperf3 as iperf3`.
+
+class TestResult:
+    """Hold the figures of one test under the names of the package `iperf3`.
+
+    text: the JSON document; json: the same as a dict; error: None, or why the test failed.
+    Of bit rates bps are bits, kbps 1000 and Mbps 1000000 bits per second, kB_s 1024 and MB_s
+    1048576 bytes per second. retransmits is None where the other end did not tell. What a test
+    that failed did not come to is None.
+    """
+
+    __test__ = False  # whatever a test runner thinks of its name
+
+    _RATES = "bytes bps kbps Mbps kB_s MB_s".split()
+    _NAMES = ("time timesecs system_info version local_host local_port remote_host remote_port"
+              " reverse type protocol num_streams blksize omit duration local_cpu_total"
+              " local_cpu_user local_cpu_system remote_cpu_total remote_cpu_user"
+              " remote_cpu_system tcp_mss_default retransmits jitter_ms packets lost_packets"
+              " lost_percent seconds").split()
+
+    def __init__(self, text):
+        """text: a JSON document of a client or server. Raises ValueError if it is none."""
+        self.text = text
+        self.json = json.loads(text)
+        self.error = self.json.get("error")
+        for name in self._NAMES + [side + name for side in ("", "sent_", "received_")
+                                   for name in self._RATES]:
+            setattr(self, name, None)
+        try:
+            self._take_start(self.json.get("start", {}))
+            self._take_end(self.json.get("end", {}))
+        except (KeyError, IndexError):
+            if self.error is None:
+                self.error = "the document is not whole"
+
+    def _take_start(self, start):
+        self.version, self.system_info = start["version"], start["system_info"]
+        self.type = "client" if "connecting_to" in start else "server"
+        stamp = start["timestamp"]
+        self.time, self.timesecs = stamp["time"], stamp["timesecs"]
+        connected = start["connected"][0]
+        for name in ("local_host", "local_port", "remote_host", "remote_port"):
+            setattr(self, name, connected[name])
+        facts = start["test_start"]
+        for name in ("protocol", "num_streams", "blksize", "omit", "duration", "reverse"):
+            setattr(self, name, facts[name])
+        self.tcp_mss_default = start.get("tcp_mss_default")
+
+    def _take_end(self, end):
+        cpu = end["cpu_utilization_percent"]
+        for ours, name in (("local", "host"), ("remote", "remote")):
+            for kind in ("total", "user", "system"):
+                setattr(self, "%s_cpu_%s" % (ours, kind), cpu["%s_%s" % (name, kind)])
+        if self.protocol == "UDP":
+            self._take_rates("", end["sum"])
+            for name in ("jitter_ms", "packets", "lost_packets", "lost_percent", "seconds"):
+                setattr(self, name, end["sum"][name])
+        else:
+            self._take_rates("sent_", end["sum_sent"])
+            self._take_rates("received_", end["sum_received"])
+            self.retransmits = end["sum_sent"].get("retransmits")
+
+    def _take_rates(self, side, row):
+        rate = row["bits_per_second"]
+        for name, value in zip(self._RATES, (row["bytes"], rate, rate / 1e3, rate / 1e6,
+                                             rate / 8 / 1024, rate / 8 / 1024 / 1024)):
+            setattr(self, side + name, value)
+
+    def __repr__(self):
+        return self.text
+
+
+class _Attributes:
+    """What AttributeClient and AttributeServer share: attributes to Settings, events to a result.
+
+    json_output: False makes the result's text what the command line prints without -J.
+    """
+
+    _NAMES = {}  # attribute: name of the setting
+    _MAKE = None  # makes the driver from Settings
+
+    def __init__(self, verbose=True, lib_name=None, settings=None):
+        """lib_name: for programs that say where libiperf is; nothing is loaded. settings: None."""
+        self.verbose = verbose
+        self.json_output = True
+        self.bind_address = None
+        self.port = DEFAULT_PORT
+        self._driver = None
+
+    def _settings(self):
+        """Return the Settings that the attributes stand for; those that are None say none."""
+        return Settings(**{setting: getattr(self, name) for name, setting in self._NAMES.items()
+                           if getattr(self, name) not in (None, "*")})
+
+    def __iter__(self):
+        self._driver = self._MAKE(self._settings())
+        return iter(self._driver)
+
+    def run(self):
+        """Run, or serve, one test; returns its TestResult, also if it fails."""
+        document, lines = Document(first_facts()), []
+        renderer = TextRenderer(bool(self.verbose))
+        try:
+            for event in self:
+                if event.get("server") and not event.get("test") and event["event"] != "version":
+                    continue  # a stranger's
+                document.add(event)
+                lines += renderer.render(event)
+            error = self._driver.error
+        except IperfError as trouble:
+            error = trouble
+        if error is not None and "error" not in document.members():
+            document.add({"event": "error", "data": server_error_text(error)
+                          if isinstance(error, Interrupted) else str(error)})
+        result = TestResult(encode_json(document.members(), 0))
+        if not self.json_output:
+            result.text = "".join(line + "\n" for line in lines)
+        return result
+
+    def stop(self):
+        """End the test that runs, from another thread; run() returns its result."""
+        if self._driver is not None:
+            self._driver.stop()
+
+
+class AttributeClient(_Attributes, Client):
+    """A client that is told by attributes what to do, as the package `iperf3` has it.
+
+    server_hostname, port, duration (s), num_streams, protocol ("tcp", "udp", "sctp"), reverse,
+    bind_address, bind_port, bandwidth (bit/s), blksize or bulksize (bytes), omit (s), zerocopy,
+    verbose, json_output. run() returns a TestResult and raises nothing for a test that fails.
+    """
+
+    _NAMES = {"server_hostname": "client", "port": "port", "duration": "time",
+              "num_streams": "parallel", "bind_address": "bind", "bind_port": "cport",
+              "bandwidth": "bitrate", "blksize": "length", "omit": "omit", "_udp": "udp",
+              "_sctp": "sctp", "reverse": "reverse", "zerocopy": "zerocopy"}
+    _MAKE = Client
+
+    def __init__(self, verbose=True, lib_name=None, settings=None):
+        _Attributes.__init__(self, verbose, lib_name)
+        self.server_hostname = self.bind_port = self.bandwidth = self.blksize = None
+        self.duration, self.num_streams, self.omit = DEFAULT_TIME, 1, 0
+        self.protocol = "tcp"
+        self.reverse = self.zerocopy = False
+
+    @property
+    def bulksize(self):
+        return self.blksize
+
+    @bulksize.setter
+    def bulksize(self, size):
+        self.blksize = size
+
+    @property
+    def _udp(self):
+        return str(self.protocol).lower() == "udp"
+
+    @property
+    def _sctp(self):
+        return str(self.protocol).lower() == "sctp"
+
+
+class AttributeServer(_Attributes, Server):
+    """A server that is told by attributes what to do, as the package `iperf3` has it.
+
+    bind_address, port, verbose, json_output. run() serves one test and returns its TestResult.
+    """
+
+    _NAMES = {"port": "port", "bind_address": "bind", "_serves": "server", "_once": "one_off"}
+    _MAKE = Server
+    _serves = _once = True
+
+
+Client.by_attributes, Server.by_attributes = AttributeClient, AttributeServer
 
 
 ###############################################################################
@@ -4253,30 +8858,88 @@ class JsonStreamRenderer:
 # main(): the only place that prints, handles signals, and ends the program.
 
 class Output:
-    """Standard output, flushed line by line, that may break."""
+    """Where lines go, flushed one by one: standard output, which may break, or a log file."""
 
     def __init__(self):
         self._stream = sys.stdout
+        self._path = None
+        self._log = None
+        self._stamp = None
         self.error = None  # the OSError that broke it
 
-    def write(self, lines):
-        """Write lines. After a failure nothing is written any more."""
-        if not lines or self.error is not None or self._stream is None:
+    def stamp_lines(self, layout):
+        """Put the local time before each line from now on. layout: of strftime."""
+        self._stamp = layout
+
+    def open_log(self, path):
+        """Write to the end of a file from now on. Raises IperfError 17."""
+        self._path = path
+        log = open_unblocked(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 17, 0o666)
+        if self._log is not None:
+            self._log.close()
+        self._log = log
+
+    def close(self):
+        """Close the log file."""
+        if self._log is not None:
+            self._log.close()
+
+    def reopen_log(self):
+        """Open the log file anew, for it may have been moved away; keep the old one if not."""
+        if self._log is not None:
+            try:
+                self.open_log(self._path)
+                self.error = None  # perhaps there is room again
+            except IperfError as error:
+                complain("iperf3: error - %s" % error)
+
+    def stamped(self, line):
+        """Return a line with its stamp before it, if lines are stamped."""
+        if self._stamp is None or line.startswith(_UNTITLED):
+            return line
+        try:
+            return time.strftime(self._stamp) + line
+        except (ValueError, UnicodeError):
+            return self._stamp + line
+
+    def write(self, lines, text=True):
+        """Write lines. After a failure nothing is written any more.
+
+        text: they are no JSON, which bears no stamps.
+        """
+        if not lines or self.error is not None:
             return
-        text = "".join(line + "\n" for line in lines)
+        block = "".join((self.stamped(line) if text else line) + "\n" for line in lines)
+        if self._log is not None:
+            try:
+                view = memoryview(to_bytes(block))
+                while len(view):
+                    view = view[self._log.write(view):]
+            except OSError as error:
+                self.error = error
+            return
+        if self._stream is None:
+            return
         try:
             binary = getattr(self._stream, "buffer", None)
             if binary is not None:
-                binary.write(to_bytes(text))
+                binary.write(to_bytes(block))
                 binary.flush()
             else:
-                self._stream.write(text)
+                self._stream.write(block)
                 self._stream.flush()
         except OSError as error:
             self.error = error
             self._discard()
         except ValueError:  # closed
             self._stream = None
+
+    def complain(self, lines):
+        """Write error lines: to the log file if there is one, else to standard error."""
+        if self._log is not None:
+            self.write(lines)
+        elif lines:
+            complain("\n".join(self.stamped(line) for line in lines))
 
     def _discard(self):
         """Keep the interpreter from complaining about the broken stream when it ends."""
@@ -4291,7 +8954,9 @@ class Output:
         """Return the exit status that a broken output calls for, None if it is whole."""
         if self.error is None or isinstance(self.error, BrokenPipeError):
             return None if self.error is None else 0
-        complain("iperf3: error - unable to write to standard output: %s" % self.error.strerror)
+        complain("iperf3: error - unable to write to %s: %s" % (
+            "the log file" if self._log is not None else "standard output",
+            self.error.strerror))
         return 1
 
 
@@ -4319,11 +8984,15 @@ def complain(text):
 
 def make_renderer(settings):
     """Return the renderer that the settings ask for."""
+    many = settings.max_clients > 1
     if settings.json_stream:
-        return JsonStreamRenderer(settings.json_stream_full_output)
+        return JsonStreamRenderer(settings.json_stream_full_output, many)
     if settings.json:
         return JsonRenderer()
-    return TextRenderer(settings.verbose, settings.format, settings.title)
+
+    def make():
+        return TextRenderer(settings.verbose, settings.format, settings.title)
+    return ManyTestsRenderer(make) if many else make()
 
 
 class Signals:
@@ -4359,17 +9028,22 @@ def run_driver(driver, settings, output):
     """Run a client or server, print its events. Returns the exit status."""
     renderer = make_renderer(settings)
     text = not (settings.json or settings.json_stream)
-    complaints = []  # of the test, which come after its summary
+    named = settings.max_clients > 1
+    complaints = collections.defaultdict(list)  # of each test, which come after its summary
     with Signals(driver):
         for event in driver:
+            if event["event"] == "accepted" or (event["event"] == "done" and event.get("server")):
+                output.reopen_log()
             if event["event"] == "warning":
-                complain("\n".join(error_lines(event)))
+                complain("\n".join(error_lines(event, named)))
+            elif event["event"] == "debug" and event["level"] <= settings.debug:
+                output.complain([(test_tag(event) if named else "") + line
+                                 for line in event["data"].split("\n")])
             elif event["event"] == "error" and text and output.error is None:
-                complaints += error_lines(event)
-            output.write(renderer.render(event))
-            if event["event"] == "done" and complaints:
-                complain("\n".join(complaints))
-                complaints = []
+                complaints[event.get("test")] += error_lines(event, named)
+            output.write(renderer.render(event), text)
+            if event["event"] == "done":
+                output.complain(complaints.pop(event.get("test"), []))
             if output.error is not None and not event.get("server"):
                 driver.stop("with its output closed")
     if isinstance(driver.error, IperfError):
@@ -4377,18 +9051,26 @@ def run_driver(driver, settings, output):
     return 0
 
 
+class Scribe:
+    """Make the text of one test for a client that asks for the server's output."""
+
+    def __init__(self, settings, output):
+        self._renderer = TextRenderer(settings.verbose, settings.format)
+        self._output = output
+
+    def render(self, event):
+        return [self._output.stamped(line) for line in self._renderer.render(event)]
+
+
 def run_server(settings, output):
-    server = Server(settings, transcribe=lambda: TextRenderer(settings.verbose, settings.format))
-    status = run_driver(server, settings, output)
-    if status and not (settings.json or settings.json_stream):
-        complain("iperf3: exiting")
-    return status
+    server = Server(settings, transcribe=lambda: Scribe(settings, output))
+    return run_driver(server, settings, output)
 
 
 def run_loopback(settings, output):
     """Run --loopback: a one-off server in a process of its own, and the client against it."""
     host = "::1" if settings.version6 else "127.0.0.1"
-    family = socket.AF_INET6 if settings.version6 else socket.AF_INET
+    family = _AF_INET6 if settings.version6 else socket.AF_INET
     try:
         listener = open_listener(host, 0, family)
     except IperfError as error:
@@ -4402,9 +9084,14 @@ def run_loopback(settings, output):
     def make_server():
         return Server(server_settings, listener=listener,
                       transcribe=lambda: TextRenderer(settings.verbose, settings.format))
+    try:
+        client = Client(settings)
+    except BaseException:
+        listener.close()
+        raise
     end_server = start_helper(make_server, listener)
     try:
-        return run_driver(Client(settings), settings, output)
+        return run_driver(client, settings, output)
     finally:
         end_server()
 
@@ -4455,14 +9142,154 @@ def start_helper(make_server, listener):
 
 def feature_text():
     """Return the third line of --version: what works on this host."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, _IPPROTO_SCTP).close()
+        has_sctp = True
+    except OSError:
+        has_sctp = False
     features = [
+        ("CPU affinity setting", hasattr(os, "sched_setaffinity")),
+        ("IPv6 flow label", _LINUX),
+        ("SCTP", has_sctp),
         ("TCP congestion algorithm setting", _TCP_CONGESTION is not None),
         ("sendfile / zerocopy", CAN_SEND_FILES),
+        ("socket pacing", _LINUX),
+        ("authentication", has_rsa()),
         ("bind to device", _SO_BINDTODEVICE is not None),
+        ("support IPv4 don't fragment", any(sys.platform.startswith(row[0])
+                                            for row in _DONT_FRAGMENT)),
+        ("UDP GSO/GRO", not missing_offloads()),
         ("processes" if can_fork() else "threads", True),
     ]
     return "Optional features available: " + ", ".join(
         name for name, present in features if present)
+
+
+class Pidfile:
+    """The file of -I: it holds the number of this process while it runs."""
+
+    def __init__(self, path):
+        """Write the file. Raises IperfError 135, or Refusal if the number in it is alive."""
+        self._path = path
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            with os.fdopen(descriptor) as handle:
+                number = atoi(handle.read(64))
+            if number > 0 and number != os.getpid() and self._is_alive(number):
+                raise Refusal("Another instance of iperf3 appears to be running")
+        except (OSError, ValueError):
+            pass  # none, or not readable
+        with open_unblocked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 135) as handle:
+            try:
+                handle.write(b"%d" % os.getpid())
+            except OSError as error:
+                raise IperfError(135, error)
+
+    @staticmethod
+    def _is_alive(number):
+        if os.name == "nt":
+            return False  # there 0 is a signal like others
+        try:
+            os.kill(number, 0)
+        except OSError as error:
+            return error.errno == errno.EPERM
+        return True
+
+    def remove(self):
+        try:
+            with open(self._path) as handle:
+                if atoi(handle.read(64)) == os.getpid():
+                    os.unlink(self._path)
+        except (OSError, ValueError):
+            pass
+
+
+class Refusal(Exception):
+    """Report why the program does not start; str() is the line, without the program's name."""
+
+
+def become_daemon():
+    """Go on in the background: in a process of its own session, without a terminal.
+
+    Raises IperfError 133.
+    """
+    try:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(null, number)
+        close_descriptors((0, 1, 2))  # somebody may wait for the end of a pipe
+    except (AttributeError, OSError) as error:
+        raise IperfError(133, error if isinstance(error, OSError) else
+                         OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
+
+
+def ask(prompt):
+    """Return what the user types, unseen; None if there is no terminal to ask at."""
+    try:
+        if not sys.stdin.isatty():
+            return None
+        import getpass
+        return getpass.getpass(prompt)
+    except (ImportError, EOFError, OSError, ValueError, AttributeError):
+        return None
+
+
+def find_password(settings):
+    """Give the client's settings a password: from the environment, or the user.
+
+    Raises IperfError 22.
+    """
+    for name in ("RIPERF3_PASSWORD", "IPERF3_PASSWORD"):
+        if name in os.environ:
+            settings.password = os.environ[name]
+            return
+    settings.password = ask("Password: ")
+    if settings.password is None:
+        raise IperfError(22)
+
+
+def find_keys(settings):
+    """See that the keys of the settings can be used; ask for what opens them.
+
+    Raises IperfError 22, 23, 35.
+    """
+    try:
+        if settings.username is not None:
+            RsaKey(settings.rsa_public_key_path, False)
+            find_password(settings)
+            return
+        try:
+            make_gate(settings)
+        except KeyTrouble as trouble:
+            if not trouble.encrypted:
+                raise
+            settings.passphrase = ask("Passphrase for %s: " % settings.rsa_private_key_path)
+            if settings.passphrase is None:
+                raise
+            make_gate(settings)
+    except KeyTrouble as trouble:
+        complain("iperf3: %s\n" % trouble)
+        raise IperfError(22 if settings.username is not None else 23)
+
+
+def read_arguments(arguments):
+    """Return the Settings of the command line. Raises UsageError, IperfError.
+
+    The options in PYPERF3_OPTS come before those of a client's command line.
+    """
+    strict, before = "POSIXLY_CORRECT" in os.environ, []
+    more = os.environ.get("PYPERF3_OPTS")
+    if more and any(option.dest in ("client", "loopback")
+                    for option, _ in split_arguments(arguments, strict)):
+        import shlex
+        try:
+            before = shlex.split(more)
+        except ValueError as error:
+            raise UsageError("PYPERF3_OPTS: %s" % error)
+    return Settings.from_arguments(arguments, strict, before, find_keys)
 
 
 def main(argv=None):
@@ -4474,40 +9301,75 @@ def main(argv=None):
     occupy_standard_descriptors()
     output = Output()
     try:
-        settings = Settings.from_arguments(argv[1:], "POSIXLY_CORRECT" in os.environ)
+        settings = read_arguments(argv[1:])
+        if settings.help:
+            output.write([help_text(program)])
+            return output.status() or 0
+        if settings.version:
+            output.write([VERSION_TEXT, system_info(), feature_text()])
+            return output.status() or 0
     except UsageError as error:
         complain("%s: %s\n%s" % (program, error, usage))
         return 1
     except IperfError as error:
-        complain("iperf3: parameter error - %s\n%s" % (error, usage))
+        if error.settings is not None and error.settings.timestamps is not None:
+            output.stamp_lines(error.settings.timestamps)
+        output.complain(["iperf3: parameter error - %s\n%s" % (error, usage)])
         return 1
-    if settings.help or settings.version:
-        if settings.help:
-            output.write([help_text(program)])
-        else:
-            output.write([VERSION_TEXT, system_info(), feature_text()])
-        return output.status() or 0
+    if settings.no_fq_socket_pacing:
+        output.write(["Warning:  --no-fq-socket-pacing is deprecated"])
     for text in settings.warnings():
         complain("warning: %s" % text)
-    try:
-        if settings.loopback:
-            status = run_loopback(settings, output)
-        elif settings.server:
-            status = run_server(settings, output)
-        else:
-            status = run_driver(Client(settings), settings, output)
-    except IperfError as error:
-        complain("iperf3: error - %s" % error)
-        return 1
-    except OSError as error:
-        complain("iperf3: error - unable to create a new test: %s" % (error.strerror or error))
-        return 1
+    if settings.timestamps is not None:
+        output.stamp_lines(settings.timestamps)
+    status = start(settings, output)
     broken = output.status()
+    output.close()
     return status if broken is None else broken
+
+
+def start(settings, output):
+    """Do what comes before a test, and run it. Returns the exit status."""
+    pidfile = None
+    text = not (settings.json or settings.json_stream)
+    try:
+        if settings.daemon:
+            become_daemon()
+        if settings.pidfile is not None:
+            pidfile = Pidfile(settings.pidfile)
+        if settings.logfile is not None:
+            output.open_log(settings.logfile)
+        if settings.affinity is not None:
+            set_affinity(settings.affinity[0])
+        if settings.loopback:
+            return run_loopback(settings, output)
+        if not settings.server:
+            return run_driver(Client(settings), settings, output)
+        status = run_server(settings, output)
+        if status and text:
+            output.complain(["iperf3: exiting"])
+        return status
+    except Refusal as refusal:
+        if text:
+            output.complain(["iperf3: %s" % refusal])
+    except (IperfError, OSError) as error:
+        if isinstance(error, OSError):
+            error = IperfError(100, error)
+        # iperf3: with -J a client prints nothing at all here, nor does either of a pidfile.
+        if text or (settings.server and error.number != 135):
+            output.complain(["iperf3: error - %s" % error])
+        if text and settings.server and error.number != 135:
+            output.complain(["iperf3: exiting"])
+    finally:
+        if pidfile is not None:
+            pidfile.remove()
+    return 1
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        exit_status = main()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to end
     except KeyboardInterrupt:  # before the handler was there, or after
-        sys.exit(0)
+        exit_status = 0
+    sys.exit(exit_status)

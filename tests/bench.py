@@ -8,7 +8,9 @@ Each row of the table is a number of interleaved pairs of tests: one with pyperf
 ends, one with iperf3 at both ends, in the order AB BA AB ..., so that a drift of the
 machine's speed cancels. The figures of a test are what the receiver got per second, and
 the CPU seconds of both ends (their whole process trees, from start to exit) per byte
-received. Ratios are pyperf3 / iperf3 within a pair; the table gives their median.
+received; of UDP also the datagrams sent per second, and what share of them was lost. Ratios
+are pyperf3 / iperf3 within a pair; the table gives their median. In a row "from iperf3" both
+runs of a pair have iperf3's sender, so that it compares receivers.
 
 The exit status is 1 if a run failed or a row missed its goal.
 """
@@ -40,22 +42,59 @@ PEER = "3.22"
 # name: as shown, and as --only selects it
 # client: arguments of both programs' clients
 # both: further arguments of pyperf3's client and server, which iperf3 does not get
-# rate, cpu: goals or None: the least ratio of bit/s, the greatest of CPU time per byte
-Cell = collections.namedtuple("Cell", "name client both rate cpu")
+# own: further arguments of pyperf3's client
+# quic: pyperf3's client has these arguments in place of the others, in the Python of quic-env
+# mixed: iperf3 is the client in both runs of a pair
+# goals, or None: the least ratio of bit/s (rate), the greatest of CPU time per byte (cpu), the
+# least of datagrams sent per second (sent), whether no more may be lost than with iperf3 (loss)
+Cell = collections.namedtuple("Cell", "name client both own quic mixed rate cpu sent loss")
+
+
+def cell(name, client, both="", own="", quic="", mixed=False, rate=None, cpu=None, sent=None,
+         loss=False):
+    return Cell(name, client.split(), both.split(), own.split(), quic.split(), mixed, rate, cpu,
+                sent, loss)
+
 
 CELLS = [
-    Cell("TCP", [], [], None, None),
-    Cell("TCP -R", ["-R"], [], None, None),
-    Cell("TCP --bidir", ["--bidir"], [], None, None),
-    Cell("TCP -P 4", ["-P", "4"], [], None, None),
-    Cell("TCP -P 8", ["-P", "8"], [], None, None),
-    Cell("TCP -Z", ["-Z"], [], None, None),
-    Cell("TCP --skip-rx-copy", ["--skip-rx-copy"], [], None, None),
-    Cell("--threads", [], ["--threads"], None, None),
-    Cell("--threads -R", ["-R"], ["--threads"], None, None),
-    Cell("--threads -P 4", ["-P", "4"], ["--threads"], None, None),
-    Cell("--threads -P 8", ["-P", "8"], ["--threads"], None, None),
+    cell("TCP", ""),
+    cell("TCP -R", "-R"),
+    cell("TCP --bidir", "--bidir"),
+    cell("TCP -P 4", "-P 4"),
+    cell("TCP -P 8", "-P 8"),
+    cell("TCP -Z", "-Z"),
+    cell("TCP --skip-rx-copy", "--skip-rx-copy"),
+    cell("--threads", "", "--threads"),
+    cell("--threads -R", "-R", "--threads"),
+    cell("--threads -P 4", "-P 4", "--threads"),
+    cell("--threads -P 8", "-P 8", "--threads"),
+    cell("TLS against TCP", "", own="--tls", rate=0.33),
+    cell("TLS -R against TCP -R", "-R", own="--tls", rate=0.33),
+    cell("TLS -P 4 against TCP -P 4", "-P 4", own="--tls"),
+    cell("QUIC against UDP -R", "-u -R -b 0 -l 1400", quic="--quic", rate=1.1),
+    cell("QUIC -R against UDP -R", "-u -R -b 0 -l 1400", quic="--quic -R", rate=1.1),
+    cell("QUIC -P 4 against UDP -R -P 4", "-u -R -b 0 -l 1400 -P 4", quic="--quic -P 4"),
+    cell("UDP -b 0 -l 1400", "-u -b 0 -l 1400", rate=2.0, sent=1.2),
+    cell("UDP -b 0 -l 1400 -R", "-u -b 0 -l 1400 -R", rate=2.0, sent=1.2),
+    cell("UDP -b 0 -l 1400 -P 4", "-u -b 0 -l 1400 -P 4", rate=1.2),
+    cell("UDP -b 0", "-u -b 0", rate=1.2),
+    cell("UDP -b 0 -R", "-u -b 0 -R", rate=1.2),
+    cell("UDP -b 0 -l 64", "-u -b 0 -l 64", rate=1.5, sent=1.2),
+    cell("UDP -b 0 -l 1400 --gsro", "-u -b 0 -l 1400 --gsro", rate=1.0),
+    cell("UDP -b 500M -l 1400", "-u -b 500M -l 1400", loss=True),
+    cell("UDP -b 1G -l 8900", "-u -b 1G -l 8900", loss=True),
+    cell("UDP -b 0 -l 1400 --no-sendmmsg", "-u -b 0 -l 1400", "--no-sendmmsg"),
+    cell("UDP -b 500M -l 1400 from iperf3", "-u -b 500M -l 1400", mixed=True, loss=True),
+    cell("UDP -b 1G -l 8900 from iperf3", "-u -b 1G -l 8900", mixed=True, loss=True),
+    cell("UDP -b 0 -l 1400 from iperf3", "-u -b 0 -l 1400", mixed=True, loss=True),
+    cell("UDP -b 0 -l 1400 -P 4 from iperf3", "-u -b 0 -l 1400 -P 4", mixed=True, loss=True),
+    cell("UDP -b 0 from iperf3", "-u -b 0", mixed=True, loss=True),
+    cell("UDP -b 0 -l 1400 --gsro from iperf3", "-u -b 0 -l 1400 --gsro", mixed=True, loss=True),
 ]
+
+# rate: bit/s received; cpu: CPU seconds per byte received; sent: datagrams per second, lost:
+# percent, both None for TCP
+Figures = collections.namedtuple("Figures", "rate cpu sent lost")
 
 IMPORTS = "import argparse, json, selectors, socket"
 STARTS = 15
@@ -152,10 +191,10 @@ def listening(port):
     return False
 
 
-def measure(command, both, client_args, seconds, look=None):
+def measure(command, both, client_args, seconds, look=None, peer=None):
     """Run a one-off server and a client of a program and return what look() returned.
 
-    Without look, return (bit/s received, CPU seconds per byte received).
+    Without look, return Figures. peer: the client's command, if it is another program.
     """
     server = client = None
     port = str(free_port())
@@ -168,7 +207,8 @@ def measure(command, both, client_args, seconds, look=None):
             if time.monotonic() > end:
                 raise Failure("server: does not listen after 10 s")
             time.sleep(0.005)
-        client = Child(command + ["-c", "127.0.0.1", "-p", port, "-J"] + client_args + both)
+        client = Child((peer or command) + ["-c", "127.0.0.1", "-p", port, "-J"] + client_args
+                       + ([] if peer else both))
         seen = look(client, server) if look else None
         for child, name, limit in ((client, "client", seconds + 15), (server, "server", 10)):
             try:
@@ -193,7 +233,7 @@ def complaint(child):
 
 
 def figures(client, server):
-    """Return (bit/s, CPU seconds per byte) of a finished test."""
+    """Return the Figures of a finished test."""
     try:
         result = json.loads(client.text(client.output))
         if "error" in result:
@@ -203,11 +243,16 @@ def figures(client, server):
             sums.append(result["end"]["sum_received_bidir_reverse"])
         rate = sum(part["bits_per_second"] for part in sums)
         received = sum(part["bytes"] for part in sums)
+        sent = lost = None
+        if "packets" in sums[0]:
+            part = result["end"]["sum_sent"]
+            sent = part["packets"] / part["seconds"]
+            lost = 100.0 * result["end"]["sum"]["lost_packets"] / part["packets"]
     except (ValueError, KeyError, TypeError) as error:
         raise Failure("client: no proper JSON (%s: %s)" % (type(error).__name__, error))
     if not rate or not received:
         raise Failure("client: nothing received")
-    return rate, (client.cpu() + server.cpu()) / received
+    return Figures(rate, (client.cpu() + server.cpu()) / received, sent, lost)
 
 
 # Memory
@@ -266,46 +311,63 @@ def say(text=""):
 def rows(cells, pyperf3, iperf3, pairs, seconds):
     """Run the cells, print the table, and return the failures as lines."""
     failures = []
-    goals = any(cell.rate or cell.cpu for cell in cells)
     heads = ["test", "bit/s ratio", "min..max", "pyperf3 Gbit/s", "iperf3 Gbit/s",
-             "CPU s/byte ratio", "pairs"] + ["goals"] * goals
+             "CPU s/byte ratio", "datagrams/s ratio", "lost % pyperf3, iperf3", "pairs", "goals"]
     say("| %s |" % " | ".join(heads))
     say("|%s" % (" --- |" + " ---: |" * (len(heads) - 1)))
     for cell in cells:
-        client = cell.client + ["-t", str(seconds)]
+        client, ours = cell.client + ["-t", str(seconds)], pyperf3
+        own = client + cell.own
+        if cell.quic:
+            own, ours = cell.quic + ["-t", str(seconds)], [peers.QUIC_PYTHON, PYPERF3]
+        peer = iperf3 if cell.mixed else None
         done = []
         for number in range(pairs):
             pair = {}
             for name in ("pyperf3", "iperf3") if number % 2 == 0 else ("iperf3", "pyperf3"):
                 try:
-                    pair[name] = (measure(pyperf3, cell.both, client, seconds)
+                    pair[name] = (measure(ours, cell.both, own, seconds, peer=peer)
                                   if name == "pyperf3" else
                                   measure(iperf3, [], client, seconds))
                 except Failure as error:
                     failures.append("%s, pair %d, %s: %s" % (cell.name, number + 1, name, error))
             if len(pair) == 2:
                 done.append((pair["pyperf3"], pair["iperf3"]))
-        columns = ["-"] * 5
-        missed = []
-        if done:
-            rates = [ours[0] / theirs[0] for ours, theirs in done]
-            rate = statistics.median(rates)
-            cpu = statistics.median(ours[1] / theirs[1] for ours, theirs in done)
-            columns = ["%.2f" % rate, "%.2f..%.2f" % (min(rates), max(rates)),
-                       "%.2f" % (statistics.median(ours[0] for ours, _ in done) / 1e9),
-                       "%.2f" % (statistics.median(theirs[0] for _, theirs in done) / 1e9),
-                       "%.2f" % cpu]
-            if cell.rate and rate < cell.rate:
-                missed.append("bit/s ratio %.3f < %s" % (rate, cell.rate))
-            if cell.cpu and cpu > cell.cpu:
-                missed.append("CPU s/byte ratio %.3f > %s" % (cpu, cell.cpu))
+        columns, missed = summary(cell, done) if done else (["-"] * 7, [])
         columns.append("%d/%d" % (len(done), pairs))
-        if goals:
-            columns.append(", ".join(["rate >= %s" % cell.rate] * bool(cell.rate)
-                                     + ["CPU <= %s" % cell.cpu] * bool(cell.cpu)) or "-")
+        columns.append(", ".join(
+            ["rate >= %s" % cell.rate] * bool(cell.rate) + ["CPU <= %s" % cell.cpu] * bool(cell.cpu)
+            + ["sent >= %s" % cell.sent] * bool(cell.sent)
+            + ["lost <= iperf3's"] * cell.loss) or "-")
         say("| %s | %s |" % (cell.name, " | ".join(columns)))
         failures += ["%s: goal missed: %s" % (cell.name, text) for text in missed]
     return failures
+
+
+def summary(cell, done):
+    """Return (the columns of the table, the goals missed) of the pairs of a row."""
+    def middle(function):
+        return statistics.median(function(ours, theirs) for ours, theirs in done)
+    rates = [ours.rate / theirs.rate for ours, theirs in done]
+    rate, cpu = statistics.median(rates), middle(lambda ours, theirs: ours.cpu / theirs.cpu)
+    columns = ["%.2f" % rate, "%.2f..%.2f" % (min(rates), max(rates)),
+               "%.2f" % (middle(lambda ours, _: ours.rate) / 1e9),
+               "%.2f" % (middle(lambda _, theirs: theirs.rate) / 1e9), "%.2f" % cpu]
+    missed = []
+    if cell.rate and rate < cell.rate:
+        missed.append("bit/s ratio %.3f < %s" % (rate, cell.rate))
+    if cell.cpu and cpu > cell.cpu:
+        missed.append("CPU s/byte ratio %.3f > %s" % (cpu, cell.cpu))
+    if done[0][0].sent is None:
+        return columns + ["-", "-"], missed
+    sent = middle(lambda ours, theirs: ours.sent / theirs.sent)
+    ours, theirs = middle(lambda ours, _: ours.lost), middle(lambda _, theirs: theirs.lost)
+    columns += ["%.2f" % sent, "%.2f, %.2f" % (ours, theirs)]
+    if cell.sent and sent < cell.sent:
+        missed.append("datagrams/s ratio %.3f < %s" % (sent, cell.sent))
+    if cell.loss and ours > theirs:
+        missed.append("%.3f %% lost, with iperf3 %.3f %%" % (ours, theirs))
+    return columns, missed
 
 
 def start_up(pyperf3, python):
@@ -351,6 +413,64 @@ def memory_rows(programs):
     return failures
 
 
+BULK = 4 * 1000 ** 3  # bytes
+
+
+def openssl_rate(folder):
+    """Return the bit/s of a bulk transfer from `openssl s_client` to `openssl s_server`."""
+    port = str(free_port())
+    # The server ends with its standard input.
+    server = Child(["sh", "-c", "sleep 120 | openssl s_server -quiet -no_ticket -naccept 1"
+                    " -accept %s -key '%s/key' -cert '%s/cert' >/dev/null"
+                    % (port, folder, folder)])
+    client = None
+    try:
+        end = time.monotonic() + 10
+        while not listening(int(port)):
+            if server.poll() is not None or time.monotonic() > end:
+                raise Failure("openssl s_server: " + server.last_words())
+            time.sleep(0.005)
+        begin = time.monotonic()
+        client = Child(["sh", "-c", "head -c %d /dev/zero | openssl s_client -quiet -no_ign_eof"
+                        " -connect 127.0.0.1:%s" % (BULK, port)])
+        if client.wait(120):
+            raise Failure("openssl s_client: " + client.last_words())
+        return 8 * BULK / (time.monotonic() - begin)
+    finally:
+        for child in (client, server):
+            if child:
+                child.close()
+
+
+def tls_limit(pyperf3, pairs, seconds):
+    """Compare TLS with what openssl's own programs reach; returns the failures as lines."""
+    rates, failures = [], []
+    with tempfile.TemporaryDirectory(prefix="pyperf3-bench-") as folder:
+        subprocess.check_call(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+             "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", os.path.join(folder, "key"),
+             "-out", os.path.join(folder, "cert"), "-subj", "/CN=bench"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for number in range(pairs):
+            pair = {}
+            for name in ("pyperf3", "openssl") if number % 2 == 0 else ("openssl", "pyperf3"):
+                try:
+                    pair[name] = (measure(pyperf3, [], ["-t", str(seconds), "--tls"], seconds).rate
+                                  if name == "pyperf3" else openssl_rate(folder))
+                except Failure as error:
+                    failures.append("TLS limit, %s: %s" % (name, error))
+            if len(pair) == 2:
+                rates.append((pair["pyperf3"], pair["openssl"]))
+    if rates:
+        ratio = statistics.median(ours / theirs for ours, theirs in rates)
+        say("TLS: %.2f Gbit/s, openssl s_client to s_server %.2f: ratio %.2f (goal 0.9)" % (
+            statistics.median(ours for ours, _ in rates) / 1e9,
+            statistics.median(theirs for _, theirs in rates) / 1e9, ratio))
+        if ratio < 0.9:
+            failures.append("TLS limit: goal missed: ratio %.3f < 0.9" % ratio)
+    return failures
+
+
 def machine(python):
     """Return a line which describes the machine."""
     model = "unknown CPU"
@@ -381,7 +501,7 @@ def main():
                         help="length of each test (default 2)")
     parser.add_argument("--only", action="append", default=[], metavar="SUBSTRING",
                         help="just rows whose name contains this; the sections after the "
-                             "table are named start-up and memory; can be repeated; "
+                             "table are named openssl, start-up and memory; can be repeated; "
                              "write --only=-R for what begins with a dash")
     parser.add_argument("--python", default=sys.executable, metavar="PATH",
                         help="the interpreter to run pyperf3 with (default: this one)")
@@ -399,9 +519,10 @@ def main():
         return not args.only or any(part in name for part in args.only)
 
     cells = [cell for cell in CELLS if wanted(cell.name)]
-    if not cells and not wanted("start-up") and not wanted("memory"):
+    sections = ("openssl", "start-up", "memory")
+    if not cells and not any(wanted(name) for name in sections):
         parser.exit(1, "bench.py: nothing is named like that; there are: %s\n" % ", ".join(
-            [cell.name for cell in CELLS] + ["start-up", "memory"]))
+            [cell.name for cell in CELLS] + list(sections)))
 
     try:
         say(machine(args.python))
@@ -413,6 +534,9 @@ def main():
         say("%d pair(s) of tests of %d s; ratios are pyperf3 / iperf3" % (args.pairs, args.time))
         say()
         failures += rows(cells, pyperf3, iperf3, args.pairs, args.time)
+        say()
+    if wanted("openssl"):
+        failures += tls_limit(pyperf3, args.pairs, args.time)
         say()
     if wanted("start-up"):
         failures += start_up(pyperf3, args.python)

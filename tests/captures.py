@@ -3,9 +3,15 @@
 import collections
 import json
 import os
+import re
 import shlex
 
 import support
+
+# Lines of iperf3's messages, and those that are there without -d, too.
+MESSAGE = re.compile(r"(?m)^iperf3: .*\n")
+SHOWN = re.compile(r"(?m)^(?:\[|-|- -|Connecting|Accepted|Server listening|iperf Done).*\n"
+                   r"|^\n(?=iperf Done)")
 
 
 class Command:
@@ -21,6 +27,21 @@ class Command:
     def value(self, name, default=None):
         """Return what follows an option, `default` if it was not given."""
         return self.words[self.words.index(name) + 1] if name in self.words else default
+
+    @property
+    def stamp(self):
+        """Return a regular expression for what --timestamps put before each line, None if not."""
+        for word in self.words:
+            if word == "--timestamps":
+                return r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} "
+            if word.startswith("--timestamps="):
+                layout = re.escape(word.partition("=")[2]).replace("\\%", "%")
+                return re.sub("%[HMSdm]", lambda match: r"\d\d", layout)
+        return None
+
+    @property
+    def debug(self):
+        return any(word == "-d" or word.startswith("--debug") for word in self.words)
 
     @property
     def mode(self):
@@ -47,11 +68,36 @@ class Case:
         with open(path, encoding="utf-8", newline="") as stream:
             return stream.read()
 
+    def printed(self, side):
+        """Return all that a side printed: to its log file if it had one, else standard output."""
+        command = self.commands.get(side)
+        logged = command is not None and command.has("--logfile")
+        name = side + (".log" if logged else ".out")
+        if logged and not os.path.exists(os.path.join(support.GOLDEN, self.name, name)):
+            return ""  # it could not be opened
+        return self._read(name)
+
     def out(self, side):
-        return self._read(side + ".out")
+        """Return what a side printed, without stamps, messages in a log file and debug lines."""
+        text = self.printed(side)
+        command = self.commands.get(side)
+        if command is None:
+            return text
+        if command.stamp and command.mode == "text":
+            text = re.sub("(?m)^" + command.stamp, "", text)
+        if command.debug:
+            text = "".join(SHOWN.findall(text))
+        if command.has("--logfile") and command.mode == "text":
+            text = MESSAGE.sub("", text)
+        return text
 
     def err(self, side):
-        return self._read(side + ".err")
+        """Return the messages of a side: on standard error, and in its log file."""
+        command = self.commands.get(side)
+        text = self._read(side + ".err")
+        if command is not None and command.has("--logfile") and command.mode == "text":
+            text += "".join(MESSAGE.findall(self.printed(side)))
+        return text
 
     def status(self, side):
         """Return the exit status; 128+N for a process that signal N killed."""

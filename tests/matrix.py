@@ -47,8 +47,10 @@ def main(arguments):
         chosen = sorted({0, len(pythons) // 2, len(pythons) - 1})
         pythons = [pythons[number] for number in chosen]
     totals = [0, 0, 0]
-    for version, kind, path in pythons:
-        name = "%s %s" % (kind, ".".join(str(number) for number in version))
+    named = [("%s %s" % (kind, ".".join(str(number) for number in version)), path)
+             for version, kind, path in pythons]
+    print("found: %s" % ", ".join(name for name, _ in named))
+    for name, path in named:
         print("%s (%s)" % (name, path if "--paths" in arguments else os.path.basename(path)))
         sys.stdout.flush()
         process = subprocess.Popen([path, os.path.join(HERE, "run.py")] + arguments,

@@ -27,6 +27,7 @@ import tempfile
 import threading
 
 PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".peers")
+QUIC_PYTHON = os.path.join(os.path.dirname(PEERS), ".quic-env", "bin", "python3")
 
 # The iperf3 version each Debian suite is known to have.
 SUITES = {"3.9": "bullseye", "3.12": "bookworm", "3.18": "trixie", "3.22": "sid"}

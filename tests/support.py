@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import time
 import unittest
 
 import peers
+import pyperf3
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "pyperf3.py")
@@ -20,21 +22,74 @@ LIMIT = 60.0  # seconds after which a program of a test is ended, and the test f
 
 
 def free_port():
-    """Return a TCP port of 127.0.0.1 that nothing listens on."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """Return a TCP port that nothing uses, and that the system will not give to a client."""
+    while True:
+        # Below the ports of clients (32768 on Linux), which other tests' clients use at a time.
+        port = 10000 + struct.unpack("!H", os.urandom(2))[0] % 20000
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+            try:
+                sock.bind(("", port))
+                return port
+            except OSError:
+                pass
 
 
 def real(version):
     """Return the command of a real iperf3. Skips the test, or fails it with REQUIRE_PEERS=1."""
     path = peers.find(version)
     if path is None:
-        message = "no iperf3 %s here: run `make peers`" % version
-        if os.environ.get("REQUIRE_PEERS"):
-            raise AssertionError(message)
-        raise unittest.SkipTest(message)
+        lack("no iperf3 %s here: run `make peers`" % version)
     return (path,)
+
+
+def lack(message):
+    """Skip the test for want of something, or fail it with REQUIRE_PEERS=1."""
+    if os.environ.get("REQUIRE_PEERS"):
+        raise AssertionError(message)
+    raise unittest.SkipTest(message)
+
+
+def with_quic(gone=None):
+    """Return the command of this program in a Python with QUIC libraries, less those named.
+
+    Skips the test where there is none, or fails it with REQUIRE_PEERS=1.
+    """
+    python = peers.QUIC_PYTHON
+    if not os.path.exists(python):
+        lack("no QUIC library here: run `make quic-env`")
+    return without(gone, python) if gone else (python, "-B", PROGRAM)
+
+
+def quic_code(code):
+    """Return the command that runs code, with this program imported, in that Python."""
+    return (with_quic()[0], "-B", "-c",
+            "import sys; sys.path.insert(0, %r); import pyperf3\n" % ROOT + code)
+
+
+# Takes modules and constants away, then runs the file as a program.
+WITHOUT = """
+import runpy, sys
+gone, program = sys.argv[1].split(","), sys.argv[2]
+sys.argv[:] = sys.argv[2:]
+for name in gone:
+    module, _, attribute = name.partition(".")
+    if not attribute:
+        sys.modules[module] = None
+    else:
+        try:
+            delattr(__import__(module), attribute)
+        except AttributeError:
+            pass
+runpy.run_path(program, run_name="__main__")
+"""
+
+
+def without(gone, python=sys.executable):
+    """Return the command of this program in a Python without some modules or constants.
+
+    gone: their names, as in "ssl,socket.SO_BINDTODEVICE".
+    """
+    return (python, "-B", "-c", WITHOUT, gone, PROGRAM)
 
 
 def environment(**more):
@@ -175,6 +230,60 @@ def start_server(command, *arguments):
     program = Program(tuple(command) + ("-s", "-p", port) + arguments)
     wait_for_listener(program, port)
     return program, port
+
+
+def inside(namespace):
+    """Return what goes before a command that runs in a network namespace."""
+    return ("ip", "netns", "exec", namespace)
+
+
+def remove_namespaces(*names):
+    for name in names:
+        subprocess.call(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+
+
+def pour(sock, data):
+    """Send bytes and the end of file, read to the other side's; errors are no matter."""
+    try:
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        while sock.recv(4096):
+            pass
+    except OSError:
+        pass
+
+
+def set_up(port, source="127.0.0.1", **parameters):
+    """Walk a test to the moment when its data connections are due; returns (socket, cookie)."""
+    sock, cookie = socket.create_connection(("127.0.0.1", port), 20.0, (source, 0)), \
+        pyperf3.make_cookie()
+    document = pyperf3.Parameters()
+    for name, value in parameters.items():
+        setattr(document, name, value)
+    sock.sendall(cookie)
+    assert sock.recv(1) == b"\x09"
+    sock.sendall(pyperf3.encode_frame(document.to_json()))
+    assert sock.recv(1) == b"\x0a"
+    return sock, cookie
+
+
+class ServerCase(unittest.TestCase):
+    """A test with a server of its own, which is ended behind it and has to end well."""
+
+    def serve(self, *arguments, **more):
+        """Start a server (program=: not ours), which is then self.server; returns its port."""
+        program, port = start_server(more.get("program", OURS), *arguments)
+        self.addCleanup(self._end, program)
+        self.server = program
+        return port
+
+    def _end(self, program):
+        with program:
+            if program.process.poll() is None:
+                program.signal()
+            left = program.finish(20.0)
+        self.assertEqual(left.code, 0, left)
+        self.assertNotIn("Traceback", left.err)
 
 
 def run_pair(server, client, client_arguments=(), server_arguments=(), host="127.0.0.1",

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import struct
 import sys
 import tempfile
@@ -189,15 +190,28 @@ class Client(unittest.TestCase):
         self.assertEqual((left.code, left.err), (0, ""), left)
         self.assertTrue(left.json()["end"]["streams"])
 
-    def test_deep_server_output_was_a_traceback(self):
-        deep = {}
-        for _ in range(600):
-            deep = {"x": deep}
-        with self.assertRaises(pyperf3.IperfError) as caught:
-            pyperf3.results_from_json({
-                "cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1,
-                "sender_has_retransmits": -1, "streams": [], "server_output_json": deep}, [1])
-        self.assertEqual(caught.exception.number, 117)
+    def test_deep_documents_were_a_traceback(self):
+        for depth in (101, 340, 600):
+            with self.assertRaises(ValueError):
+                pyperf3.decode_json(b"[" * depth + b"]" * depth)
+
+    def test_lone_surrogates_came_out_as_bytes_that_are_no_utf8(self):
+        for text, expected in ((r"\udcff", "?"), (r"\ud83d\ude00", "\U0001f600"), (r"\ud83d", "?"),
+                               (r"\\udcff", r"\udcff"), (r"\ud83d\ud83d\ude00", "?\U0001f600")):
+            with self.subTest(text=text):
+                value = pyperf3.decode_json(b'"' + text.encode("ascii") + b'"')
+                self.assertEqual(value, expected)
+
+    def test_a_peers_text_could_steer_the_terminal(self):
+        results = {"cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1,
+                   "sender_has_retransmits": -1, "streams": []}
+        for name in ("\x1b[2J", "cu\nbic", "c\x7f", "\x9b1m", "x" * 65):
+            found = pyperf3.results_from_json(dict(results, congestion_used=name), [1])
+            self.assertIsNone(found.congestion)
+        self.assertNotRegex(pyperf3.document_text("x", {"a\x9b": "\x7f"}), "[\x7f\x9b]")
+        renderer = pyperf3.TextRenderer()
+        renderer.render({"event": "server_output_json", "data": {"a": "\x9b31m\x7f"}})
+        self.assertNotRegex("".join(renderer._take_server_output()), "[\x7f\x9b]")
 
 
 class Files(unittest.TestCase):
@@ -227,6 +241,54 @@ class Files(unittest.TestCase):
                            20.0)
         self.assertEqual((left.code, left.err), (
             1, "iperf3: error - unable to open -F file: No space left on device\n"), left)
+
+
+class FileReceivers(unittest.TestCase):
+    """The stop of a test that is received into a file, at moments that are hard to meet."""
+
+    def receive(self, arrange):
+        """Run a receiver that arrange(receiver, stop, peer) prepares; returns the file's bytes."""
+        ours, peer = socket.socketpair()
+        with tempfile.TemporaryDirectory() as folder, peer:
+            path = os.path.join(folder, "file")
+            parameters = pyperf3.Parameters()
+            counters = pyperf3.Counters(1)
+            receiver = pyperf3.TcpReceiver(ours, counters, 0, parameters,
+                                           pyperf3.call_plan(parameters, 1), path)
+
+            def stop():
+                counters.ints[counters.line(0) + pyperf3._COMMAND] = pyperf3._STOP
+            arrange(receiver, stop, peer)
+            receiver.run()
+            receiver.close()
+            with open(path, "rb") as handle:
+                return handle.read()
+
+    def test_stop_before_the_first_byte_left_a_zero_byte(self):
+        def arrange(receiver, stop, peer):
+            stop()
+            peer.close()
+        self.assertEqual(self.receive(arrange), b"")
+
+    def test_stop_after_a_piece_wrote_it_twice(self):
+        def arrange(receiver, stop, peer):
+            real = receiver.look_around
+
+            def look_around():
+                if receiver.ints[receiver.line + pyperf3._BYTES]:
+                    stop()
+                    peer.close()
+                return real()
+            receiver.look_around = look_around
+            peer.sendall(b"once")
+        self.assertEqual(self.receive(arrange), b"once")
+
+    def test_what_comes_after_the_stop_belongs_to_the_file(self):
+        def arrange(receiver, stop, peer):
+            stop()
+            peer.sendall(b"late")
+            peer.close()
+        self.assertEqual(self.receive(arrange), b"late")
 
 
 class OneOff(unittest.TestCase):

@@ -75,6 +75,19 @@ class FakeServer:
             sock.close()
 
 
+def conversation(*steps):
+    """Return a conversation for FakeServer: after the cookie it sends bytes, and reads so many."""
+    def play(sock):
+        receive(sock, 37)
+        for step in steps:
+            if isinstance(step, int):
+                receive(sock, step)
+            else:
+                sock.sendall(step)
+        sock.close()
+    return play
+
+
 def run_client(port, *arguments):
     return support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "1") + arguments)
 
@@ -93,20 +106,10 @@ class HostileServers(unittest.TestCase):
         return left
 
     def test_end_of_file_at_every_step(self):
-        def script(steps):
-            def play(sock):
-                receive(sock, 37)
-                for step in steps:
-                    if isinstance(step, int):
-                        receive(sock, step)
-                    else:
-                        sock.sendall(step)
-                sock.close()
-            return play
         closed = "iperf3: error - control socket has closed unexpectedly\n"
         for steps in ((), (b"\x09",), (b"\x09", 10), (b"\x09", 20, b"\x0a")):
             with self.subTest(steps=steps):
-                left = self.check(script(steps), "iperf3: error - ")
+                left = self.check(conversation(*steps), "iperf3: error - ")
                 if steps in ((), (b"\x09",)):
                     self.assertIn(left.err, (
                         closed, "iperf3: error - unable to receive control message - port may not"
@@ -281,16 +284,13 @@ class HostileClients(unittest.TestCase):
                      os.urandom(100000), b"\0" * 37):
             before = len(self.server.err())
             with connect(self.port) as sock:
-                try:
-                    sock.sendall(data)
-                    sock.shutdown(socket.SHUT_WR)
-                    while sock.recv(4096):
-                        pass
-                except OSError:
-                    pass
+                support.pour(sock, data)
             line = self.error_line(before)
-            self.assertRegex(line, r"\Aiperf3: error - unable to receive cookie at server: the"
-                                   r" peer does not speak iperf3: got b'.*\n\Z")
+            wanted = (r"unable to receive cookie at server: the peer does not speak iperf3: got"
+                      r" b'.*\n\Z")
+            if data[:1] == b"\x16":
+                wanted = r"unable to set up TLS: .*\n\Z"
+            self.assertRegex(line, r"\Aiperf3: error - " + wanted)
 
     def test_ten_silent_connections_delay_nobody(self):
         silent = [connect(self.port) for _ in range(10)]

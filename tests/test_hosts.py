@@ -18,14 +18,15 @@ sock.settimeout(10)
 seen = {}
 while len(seen) < 2 or sum(seen.values()) < 400:
     data, (device, kind, packet, _, _) = sock.recvfrom(65536)
-    if kind == 0x0800 and data[9] == 6 and len(data) > 1000:
+    ports = {int.from_bytes(data[at:at + 2], "big") for at in (20, 22)}
+    if kind == 0x0800 and data[9] == 6 and len(data) > 1000 and ports & {7000, 7001}:
         seen[(packet, data[1])] = seen.get((packet, data[1]), 0) + 1
 print(sorted({tos for _, tos in seen}))
 """
 
 
 class TwoHosts(unittest.TestCase):
-    """A (10.9.0.1, fd09::1) and B (10.9.0.2 and .3, fd09::2), which runs the server."""
+    """A (10.9.0.1, fd09::1) and B (10.9.0.2 and .3, fd09::2 and ::3), which runs the server."""
 
     @classmethod
     def setUpClass(cls):
@@ -37,15 +38,15 @@ class TwoHosts(unittest.TestCase):
             ip link add v0 netns {a} type veth peer name v0 netns {b}
             ip -n {a} addr add 10.9.0.1/24 dev v0; ip -n {a} addr add fd09::1/64 dev v0 nodad
             ip -n {b} addr add 10.9.0.2/24 dev v0; ip -n {b} addr add 10.9.0.3/24 dev v0
-            ip -n {b} addr add fd09::2/64 dev v0 nodad
+            ip -n {b} addr add fd09::2/64 dev v0 nodad; ip -n {b} addr add fd09::3/64 dev v0 nodad
             for n in {a} {b}; do
                 ip -n $n link set lo up; ip -n $n link set v0 up
                 ip netns exec $n tc qdisc add dev v0 root tbf rate 20mbit burst 32k latency 50ms
             done""".format(a=cls.a, b=cls.b)
         if subprocess.call(["sh", "-e", "-c", script], stderr=subprocess.DEVNULL):
-            cls.remove()
+            support.remove_namespaces(cls.a, cls.b)
             raise unittest.SkipTest("network namespaces with veth and tbf cannot be made here")
-        cls.server = support.Program(cls.inside(cls.b) + support.OURS + ("-s",))
+        cls.server = support.Program(support.inside(cls.b) + support.OURS + ("-s",))
         cls.server.wait_for("Server listening on 5201")
 
     @classmethod
@@ -53,19 +54,10 @@ class TwoHosts(unittest.TestCase):
         with cls.server:
             cls.server.signal()
             cls.server.finish(20.0)
-        cls.remove()
-
-    @classmethod
-    def remove(cls):
-        for name in (cls.a, cls.b):
-            subprocess.call(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
-
-    @staticmethod
-    def inside(name):
-        return ("ip", "netns", "exec", name)
+        support.remove_namespaces(cls.a, cls.b)
 
     def client(self, *arguments):
-        left = support.run(self.inside(self.a) + support.OURS + ("-J", "-c") + arguments)
+        left = support.run(support.inside(self.a) + support.OURS + ("-J", "-c") + arguments)
         self.assertEqual((left.code, left.err), (0, ""), left)
         return left.json()
 
@@ -91,24 +83,81 @@ class TwoHosts(unittest.TestCase):
             connected = self.client(host, "-n", "100K")["start"]["connected"][0]
             self.assertEqual(connected["remote_host"], host)
 
+    def test_datagrams_have_the_size_of_the_path(self):
+        for host, length in (("10.9.0.2", 1448), ("fd09::2", 1428)):
+            for mode in ((), ("-R",), ("--gsro",)):
+                with self.subTest(host=host, mode=mode):
+                    document = self.client(host, "-u", "-b", "5M", "-n", "100K", *mode)
+                    self.assertEqual(document["start"]["test_start"]["blksize"], length)
+                    self.assertGreaterEqual(document["end"]["sum_received"]["bytes"], 100 * 1024)
+                    self.assertEqual(document["end"]["sum"]["lost_packets"], 0)
+
+    def test_datagrams_to_each_address_are_answered_from_it(self):
+        for host in ("10.9.0.2", "10.9.0.3", "fd09::2", "fd09::3"):
+            for mode in ((), ("-R",), ("--bidir",)):
+                with self.subTest(host=host, mode=mode):
+                    document = self.client(host, "-u", "-b", "5M", "-n", "20K", *mode)
+                    self.assertEqual({each["remote_host"]
+                                      for each in document["start"]["connected"]}, {host})
+                    self.assertGreater(document["end"]["sum_received"]["packets"], 0)
+
+    def test_datagrams_lost_on_a_slow_link_are_no_losses_of_the_host(self):
+        for mode in ((), ("-R",)):
+            with self.subTest(mode=mode):
+                end = self.client("10.9.0.2", "-u", "-b", "80M", "-t", "1", *mode)["end"]
+                # 20 of 80 Mbit/s come through
+                self.assertGreater(end["sum"]["lost_percent"], 30)
+                self.assertLess(end["sum_received"]["bits_per_second"], 21e6)
+                drops = {name: value for name, value in end["pyperf3"].items()
+                         if name.endswith("dropped_packets")}
+                self.assertEqual(set(drops.values()), {0})
+
+    def test_large_datagrams_are_fragmented_unless_that_is_forbidden(self):
+        command = support.inside(self.a) + support.OURS + ("-u", "-c", "10.9.0.2", "-b", "5M", "-l",
+                                                        "4000", "-n", "40000", "-J")
+        left = support.run(command)
+        self.assertEqual(left.code, 0, left)
+        self.assertEqual(left.json()["end"]["sum_received"]["packets"], 10)
+        self.assertIn("exceeds TCP MSS 1448", left.err)
+        left = support.run(command + ("--dont-fragment",))
+        self.assertEqual(left.code, 1, left)
+        self.assertIn("Message too long", left.json()["error"])
+
     def test_device(self):
         for arguments in (("-B", "10.9.0.1%v0"), ("--bind-dev", "v0")):
             self.client("10.9.0.2", "-n", "100K", *arguments)
-        left = support.run(self.inside(self.a) + support.OURS + (
+        left = support.run(support.inside(self.a) + support.OURS + (
             "-c", "10.9.0.2", "--bind-dev", "nosuch"))
         self.assertEqual((left.code, left.err.count("\n")), (1, 1))
-        self.assertIn("Unable to bind-to-device", left.err)
+        self.assertIn("unable to connect to server", left.err)
+        self.assertIn("No such device", left.err)
 
     def test_type_of_service_marks_both_directions(self):
-        sniffer = support.Program(self.inside(self.b) + (sys.executable, "-c", SNIFFER))
+        sniffer = support.Program(support.inside(self.b) + (sys.executable, "-c", SNIFFER))
         with sniffer:
             time.sleep(0.5)
-            self.client("10.9.0.2", "-t", "2", "--bidir", "--dscp", "ef")
+            self.client("10.9.0.2", "-t", "2", "--bidir", "--dscp", "ef", "--cport", "7000")
             self.assertEqual(sniffer.finish(20.0).out, "[184]\n")
+
+    def test_link_that_goes_down_frees_a_server_that_sends_datagrams(self):
+        with support.Program(support.inside(self.a) + support.OURS + (
+                "-c", "10.9.0.2", "-u", "-R", "-b", "1M", "-t", "60", "-i", "0.5")) as client:
+            client.wait_for("sec ")
+            subprocess.check_call(["ip", "-n", self.a, "link", "set", "v0", "down"])
+            try:
+                time.sleep(12.0)
+                left = support.run(support.inside(self.b) + support.OURS + (
+                    "-c", "127.0.0.1", "-n", "1M"))
+            finally:
+                subprocess.check_call(["ip", "-n", self.a, "link", "set", "v0", "up"])
+                client.signal(signal.SIGINT)
+                client.finish(20.0)
+                time.sleep(0.5)
+        self.assertEqual((left.code, left.err), (0, ""))
 
     def test_link_that_goes_down_ends_in_time(self):
         left = None
-        with support.Program(self.inside(self.a) + support.OURS + (
+        with support.Program(support.inside(self.a) + support.OURS + (
                 "-c", "10.9.0.2", "-t", "2", "-i", "0.5")) as client:
             client.wait_for("sec ")
             subprocess.check_call(["ip", "-n", self.a, "link", "set", "v0", "down"])

@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import captures
+import datagrams
 import figures
 import support
 
@@ -558,3 +559,100 @@ class Sequences(figures.Case):
                     left = program.finish()
                 self.assertEqual(left.code, 1)
                 self.assertEqual(left.err, "iperf3: error - the server has terminated\n")
+
+
+class Datagrams(datagrams.Case):
+    """UDP in both roles, with every version."""
+
+    MODES = {
+        "forward": "-t 1 -b 2M -l 1000",
+        "reverse": "-t 1 -b 2M -l 1000 -R",
+        "bidir": "-t 1 -b 2M -l 1000 --bidir",
+        "parallel": "-t 1 -b 2M -l 1000 -P 2",
+        "parallel_reverse": "-t 1 -b 2M -l 1000 -P 2 -R",
+        "defaults": "-t 1",
+        "wide": "-t 1 -b 2M -l 1000 --udp-counters-64bit",
+        "wide_reverse": "-t 1 -b 2M -l 1000 --udp-counters-64bit -R",
+        "omit": "-O 1 -t 1 -b 2M -l 1000",
+        "server_output": "-t 1 -b 2M -l 1000 --get-server-output",
+    }
+    NEW = {  # against the newest only
+        "gsro": "-t 1 -b 20M -l 1400 --gsro",
+        "gsro_reverse": "-t 1 -b 20M -l 1400 --gsro -R",
+        "gsro_bidir": "-t 1 -b 20M -l 1400 --gsro --bidir",
+        "blocks": "-k 10 -i 0.1 -b 2M -l 1000",
+        "burst_reverse": "-t 1 -b 2M/5 -l 1000 -R",
+        "single": "-t 1 -b 2M -l 1000 --repeating-payload --dont-fragment",
+        "omit_reverse": "-O 1 -t 1 -b 2M -l 1000 -R",
+        "interval": "-t 1 -b 2M -l 1000 -i 0.3",
+        "window": "-t 1 -b 2M -l 1000 -w 100K",
+        "tos": "-t 1 -b 2M -l 1000 --dscp ef",
+    }
+
+    def check_version(self, version, role, modes):
+        ends = ("ours", version) if role == "client" else (version, "ours")
+        for (arguments, _), left in datagrams.together(
+                lambda arguments, _: both(ends[0], ends[1], "-u -J " + arguments, "-J"),
+                [(arguments, name) for name, arguments in modes.items()]):
+            with self.subTest(arguments=arguments):
+                self.check_mode(arguments.split(), left, role)
+
+    def check_mode(self, words, left, role):
+        for program in left:
+            self.assertClean(program)
+        client, server = [json_of(program) for program in left]
+        # Of the omitted part 3.9 and 3.12 do not tell how many datagrams it had.
+        self.check_udp(left[0 if role == "client" else 1].json(), "-O" not in words)
+        for document in (client, server):
+            self.assertEqual(document["start"]["test_start"]["protocol"], "UDP")
+        self.assertEqual(client["start"]["test_start"]["blksize"],
+                         server["start"]["test_start"]["blksize"])
+        self.check_addresses(client, server)
+        length = client["start"]["test_start"]["blksize"]
+        self.assertEqual(length, 32768 if "-l" not in words else int(words[words.index("-l") + 1]))
+        end = client["end"]
+        self.assertEqual(end["sum"]["lost_packets"], 0)
+        for each in end["streams"]:
+            row = each["udp"]
+            self.assertGreater(row["packets"], 0)
+            self.assertEqual((row["lost_packets"], row["out_of_order"]), (0, 0))
+            if "-O" not in words:
+                # A thread of a real sender counts a datagram before it sends it, and its bytes
+                # after: the one in between can be missing from the bytes.
+                self.assertAlmostEqual(row["bytes"], row["packets"] * length,
+                                       delta=0 if role == "client" else length)
+        if role == "server":
+            self.assertEqual(server["end"]["sum"]["lost_packets"], 0)
+        if "sum_received" in end and "-O" not in words:
+            sent, received = end["sum_sent"]["bytes"], end["sum_received"]["bytes"]
+            self.assertGreater(received, 0)
+            # An end that stops later than the other counts a little more: a few datagrams, or
+            # pieces of them.
+            self.assertAlmostEqual(sent, received, delta=max(30 * length, 200000))
+        if "--get-server-output" in words:
+            self.assertEqual(client["server_output_json"]["end"]["streams"],
+                             server["end"]["streams"])
+
+    def test_members_are_those_of_the_newest(self):
+        for arguments in ("-t 1", "-t 1 -R", "-t 1 --bidir -P 2"):
+            words = "-u -J " + arguments
+            expected = [figures.shape(json_of(left)) for left in both(NEWEST, NEWEST, words, "-J")]
+            for number, pair in enumerate((("ours", NEWEST), (NEWEST, "ours"))):
+                document = json_of(both(pair[0], pair[1], words, "-J")[number])
+                document["end"].pop("pyperf3", None)  # ours
+                self.assertEqual(figures.shape(document), expected[number], (arguments, pair))
+
+
+def _datagrams_test(version, role, modes):
+    def test(self):
+        self.check_version(version, role, modes)
+    return test
+
+
+for _version in (NEWEST,) + OLDER:
+    for _role in ("client", "server"):
+        setattr(Datagrams, "test_%s_%s" % (_role, _version.replace(".", "_")),
+                _datagrams_test(_version, _role, Datagrams.MODES))
+for _role in ("client", "server"):
+    setattr(Datagrams, "test_%s_%s_more" % (_role, NEWEST.replace(".", "_")),
+            _datagrams_test(NEWEST, _role, Datagrams.NEW))

@@ -67,7 +67,7 @@ MODES = {
     "threads_bytes": ("-n 64M --threads", "--threads", "127.0.0.1", "json-tcp-bytes"),
     "bytes": ("-n 64M", "", "127.0.0.1", "json-tcp-bytes"),
     "bytes_reverse": ("-n 64M -R", "", "127.0.0.1", None),
-    "bytes_bidir": ("-n 64M --bidir", "", "127.0.0.1", None),
+    "bytes_bidir": ("-n 512M --bidir", "", "127.0.0.1", None),
     "blocks": ("-k 100", "", "127.0.0.1", "json-tcp-blocks"),
     "blocks_reverse": ("-k 100 -R", "", "127.0.0.1", None),
     "omit": ("-O 1 -t 1", "", "127.0.0.1", "json-tcp-omit1"),

@@ -4,38 +4,112 @@ These run with the interpreter that runs the tests; tests/matrix.py goes through
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zipfile
 
+import datagrams
 import support
 
 SHORT = ("--loopback", "-n", "1M")
+DATAGRAMS = ("--loopback", "-u", "-b", "10M", "-l", "1000", "-n", "50000", "-J")
 
-# Takes modules and constants away, then runs the file as a program.
-WITHOUT = """
-import runpy, sys
-gone, program = sys.argv[1].split(","), sys.argv[2]
-sys.argv[:] = sys.argv[2:]
-for name in gone:
-    module, _, attribute = name.partition(".")
-    if not attribute:
-        sys.modules[module] = None
-    else:
-        try:
-            delattr(__import__(module), attribute)
-        except AttributeError:
-            pass
+# A whole other system: what it lacks goes, and what Python's own modules do there is stood in for.
+SYSTEM = """
+import sys
+system, gone, program = sys.argv[1], sys.argv[2].split(","), sys.argv[3]
+sys.argv[:] = sys.argv[3:]
+import os, select
+for name in ("epoll", "poll"):
+    if "select." + name in gone and hasattr(select, name):
+        delattr(select, name)  # first: the socket module brings the selectors
+import ctypes, errno, getpass, importlib.util, json, mmap, platform, runpy, selectors, shlex
+import shutil, signal, socket, subprocess, tempfile, threading, time, warnings
+def lack(self):
+    raise AttributeError("this system has it not")
+def pair(*ignored):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        return socket.create_connection(listener.getsockname()), listener.accept()[0]
+for word in gone:
+    path = word.split(".")
+    if len(path) == 1:
+        sys.modules[word] = None
+    elif len(path) == 3:
+        setattr(socket.socket, path[2], property(lack))
+    elif hasattr(sys.modules[path[0]], path[1]):
+        delattr(sys.modules[path[0]], path[1])
+sys.platform = system
+if system == "darwin":
+    socket.TCP_KEEPALIVE = 4  # this kernel's number
+if system == "win32":
+    socket.socketpair = pair
+    shutil.which = lambda name: None
+    platform.uname = lambda: ("Windows", "host", "11", "11", "AMD64", "")
 runpy.run_path(program, run_name="__main__")
 """
+
+
+def words(module, names):
+    return ",".join("%s.%s" % (module, name) for name in names.split())
+
+
+NOT_POSIX = ",".join((
+    words("os", "memfd_create sched_setscheduler sched_getaffinity sched_setaffinity sched_param"
+          " SCHED_BATCH"),
+    words("socket", "TCP_INFO TCP_CONGESTION SO_BINDTODEVICE TCP_USER_TIMEOUT IPPROTO_MPTCP"
+          " SO_DOMAIN SO_PROTOCOL EAI_ADDRFAMILY")))
+SYSTEMS = {
+    "darwin": "select.epoll,%s,socket.TCP_KEEPIDLE,socket.IPPROTO_SCTP" % NOT_POSIX,
+    "freebsd14": "select.epoll," + NOT_POSIX,
+    # IPPROTO_IPV6 is there since Python 3.8
+    "win32": ",".join((
+        "select.epoll,select.poll", NOT_POSIX, "fcntl,resource,pwd,termios",
+        words("os", "fork uname sendfile wait4 getppid sysconf setsid getuid geteuid WNOHANG"
+              " set_blocking O_NONBLOCK O_CLOEXEC pread nice mkfifo"),
+        words("socket", "MSG_WAITALL MSG_DONTWAIT MSG_TRUNC MSG_NOSIGNAL AF_UNIX SO_REUSEPORT"
+              " TCP_MAXSEG IPV6_TCLASS TCP_KEEPIDLE TCP_KEEPINTVL TCP_KEEPCNT IPPROTO_SCTP"
+              " IPPROTO_IPV6 CMSG_SPACE socket.sendmsg socket.recvmsg socket.recvmsg_into"),
+        words("signal", "SIGHUP SIGKILL SIGPIPE SIGALRM SIGUSR1 SIGCHLD SIGQUIT setitimer"
+              " pthread_sigmask"),
+        words("mmap", "MAP_PRIVATE MAP_ANONYMOUS MAP_SHARED PROT_READ"), "time.tzset")),
+}
+
+# Modes of --loopback, and of other systems the errors that they may end with instead.
+EVERYWHERE = (
+    "-n 1M", "-n 1M -R", "-n 1M --bidir -J", "-n 1M -P 3 -N", "-n 1M --threads", "-k 10",
+    "-n 1M -S 16 --cntl-ka=0/2/3 -T title -V", "-n 1M --dscp af11 -6", "-t 1 -O 1 -i 0.5",
+    "-t 1 -R -P 2 --json-stream", "-F @in", "-F @out -R -n 1M", "-n 1M --get-server-output",
+    "-n 1M -b 80M --timestamps", "-n 1M -I @pid --logfile @log", "-n 1M -B 127.0.0.1 -4",
+    "-n 1M --rcv-timeout 9000 -R --connect-timeout 9000", "-n 1M --no-fq-socket-pacing",
+    "-u -n 50000 -b 10M", "-u -n 50000 -b 10M -R --udp-counters-64bit -J",
+    "-u -n 50000 -b 10M --bidir -P 2 --no-sendmmsg", "-u -n 50000 -b 10M -w 64K -S 8",
+    "--connect-only")
+LACKED = (
+    ("-n 1M -Z", "this OS does not support sendfile"),
+    ("-n 1M -C reno", "unable to set TCP_CONGESTION: .*"),
+    ("-n 1M -M 1000", "unable to set TCP/SCTP MSS: .*"),
+    ("-n 1M -L 5 -6", "unable to set IPv6 flow label"),
+    ("-n 1M --bind-dev lo", "`<ip>%<dev>` is not supported .*"),
+    ("-n 1M -A 0", "unable to set CPU affinity: .*"),
+    ("-n 1M --sctp", "(no SCTP support available|unable to .*[Pp]rotocol .*)"),
+    ("-n 1M --skip-rx-copy", "this OS does not support --skip-rx-copy"),
+    ("-u -n 50000 -b 10M --dont-fragment", "unable to set IP Do-Not-Fragment flag"),
+    ("-n 1M --snd-timeout 9000", "unable to set TCP USER_TIMEOUT: .*"),
+    ("-n 1M --cntl-ka=20/2/3", "unable to set socket keepalive TCP period .*"),
+    ("-n 1M --fq-rate 80M", None), ("-n 1M -m", None), ("-u -n 50000 -b 10M --gsro", None))
+WARNING = (r"warning: (Ignoring nonsense TCP MSS 0|Unable to set socket pacing|MPTCP is not"
+           r" supported on this host, using TCP|--gsro requested but UDP GSO/GRO not [^\n]*)\n")
 
 LINUX_ONLY = ("socket.TCP_INFO,socket.TCP_CONGESTION,socket.SO_BINDTODEVICE,socket.MSG_TRUNC,"
               "os.memfd_create,os.sched_setscheduler,socket.SO_REUSEPORT,socket.TCP_USER_TIMEOUT")
 MACOS = "select.epoll," + LINUX_ONLY  # first: the socket module brings the selectors
-FREEBSD = MACOS
 WINDOWS = "select.poll," + MACOS + (
     ",fcntl,resource,pwd,os.fork,os.uname,os.sendfile,os.wait4,os.getppid,os.sysconf,"
     "signal.SIGHUP,socket.MSG_WAITALL,mmap.MAP_PRIVATE")
@@ -56,9 +130,68 @@ class Flags(unittest.TestCase):
                                        + SHORT + mode)
                     self.assertEqual((left.code, left.err), (0, ""), left)
 
+    MODES = (SHORT, SHORT + ("-Z", "-P", "2"), SHORT + ("--bidir", "-J"), DATAGRAMS,
+             DATAGRAMS + ("-R", "-P", "2"))
+
+    def check_modes(self, command, **more):
+        """Run every one of MODES with a command; more: of support.run()."""
+        def run(*mode):
+            if more.get("stdin"):
+                with open(support.PROGRAM, "rb") as source:
+                    return support.run(tuple(command) + mode, **dict(more, stdin=source))
+            return support.run(tuple(command) + mode, **more)
+        for mode, left in datagrams.together(run, self.MODES):
+            with self.subTest(mode=mode):
+                self.assertEqual((left.code, left.err), (0, ""), left)
+                if "-J" in mode:
+                    self.assertNotIn("error", left.json())
+                else:  # of two streams each may send a block more
+                    self.assertTrue(left.out.endswith("\niperf Done.\n"), left)
+
+    def test_no_warning_of_any_python(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        with open(os.path.join(folder, "in"), "wb") as handle:
+            handle.write(b"x" * 100000)
+        flags = (sys.executable, "-B", "-W", "error", "-X", "dev")
+
+        def run(mode):
+            arguments = mode.replace("@", folder + os.sep + mode.replace(" ", "_")[:20])
+            arguments = arguments.replace(mode.replace(" ", "_")[:20] + "in", "in").split()
+            return support.run(flags + (support.PROGRAM, "--loopback") + tuple(arguments))
+        modes = EVERYWHERE + tuple(mode for mode, _ in LACKED[:2]) + ("-n 1M --skip-rx-copy",)
+        for (mode,), left in datagrams.together(run, [(mode,) for mode in modes]):
+            with self.subTest(mode=mode):
+                self.assertEqual((left.code, left.err), (0, ""), left)
+        # errors, and a daemon
+        busy = support.free_port()
+        for words, error in (
+                ("-c 127.0.0.1 -p %d" % busy, "unable to connect to server"),
+                ("-c 127.0.0.1 -p %d -u" % busy, "unable to connect to server"),
+                ("-s -B 192.0.2.1", "unable to start listener"),
+                ("-s --logfile /nonexistent/log", "unable to open log file"),
+                ("-s -I /nonexistent/pid", "unable to write PID file"),
+                ("--loopback -F /nonexistent/file", "unable to open -F file")):
+            with self.subTest(words=words):
+                left = support.run(flags + (support.PROGRAM,) + tuple(words.split()))
+                self.assertEqual(left.code, 1, left)
+                self.assertRegex(left.err, r"\Aiperf3: error - %s[^\n]*\n(iperf3: exiting\n)?\Z"
+                                 % error)
+        if hasattr(os, "fork"):
+            port = support.free_port()
+            log = os.path.join(folder, "daemon.log")
+            left = support.run(flags + (support.PROGRAM, "-s", "-1", "-D", "-p", port,
+                                        "--idle-timeout", "30", "--logfile", log))
+            self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
+            deadline = time.monotonic() + 20.0
+            while not support.listens(port) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            left = support.run(flags + (support.PROGRAM, "-c", "127.0.0.1", "-p", port,
+                                        "-n", "1M"))
+            self.assertEqual((left.code, left.err), (0, ""), left)
+
     def test_from_standard_input(self):
-        with open(support.PROGRAM, "rb") as source:
-            self.check(support.run((sys.executable, "-") + SHORT, stdin=source))
+        self.check_modes((sys.executable, "-"), stdin=True)
 
     def test_server_from_standard_input(self):
         port = support.free_port()
@@ -76,7 +209,7 @@ class Flags(unittest.TestCase):
         with zipfile.ZipFile(path, "w") as archive:
             archive.write(support.PROGRAM, "pyperf3.py")
             archive.writestr("__main__.py", "import pyperf3, sys\nsys.exit(pyperf3.main())\n")
-        self.check(support.run((sys.executable, path) + SHORT))
+        self.check_modes((sys.executable, path))
 
     def test_c_locale_without_utf8(self):
         title = b"t\xc3\xa9st \xff"
@@ -106,20 +239,127 @@ class Flags(unittest.TestCase):
         self.assertNotIn("Traceback", left.err)
 
 
+    def test_closed_standard_streams(self):
+        def run(closed, more):
+            shut = ' '.join({0: "<&-", 1: ">&-", 2: "2>&-"}[number] for number in closed)
+            command = ("sh", "-c", 'exec "$@" ' + shut, "sh") + support.OURS
+            port = support.free_port()
+            with support.Program(command + ("-s", "-1", "-p", port) + more[:1]) as server:
+                support.wait_for_listener(server, port)
+                client = support.run(command + ("-c", "127.0.0.1", "-p", port, "-n", "100K")
+                                     + more)
+                return client, server.finish(20.0)
+        cases = [(closed, more) for closed in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
+                 for more in (("-J", "--bidir"), ("-V", "-u", "-P", "2", "-b", "10M"))]
+        for (closed, more), ends in datagrams.together(run, cases):
+            for left in ends:
+                with self.subTest(closed=closed, more=more):
+                    self.assertEqual((left.code, left.err), (0, ""), left)
+                    if 1 in closed:
+                        self.assertEqual(left.out, "")
+                    elif "-J" in more:
+                        self.assertNotIn("error", left.json())
+                    else:
+                        self.assertIn("sec", left.out)
+
+    def test_nobody_in_a_folder_that_is_not_his(self):
+        def drop():
+            os.setgid(65534)
+            os.setuid(65534)
+        if not hasattr(os, "geteuid") or os.geteuid() != 0:
+            self.skipTest("only root can become nobody")
+        env = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TMPDIR": "/nonexistent"}
+        for python in (sys.executable, "/usr/bin/python3"):
+            try:
+                subprocess.check_call([python, "-c", "import socket"], preexec_fn=drop, cwd="/",
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                break
+            except (OSError, subprocess.SubprocessError):
+                pass
+        else:
+            self.skipTest("no Python here that nobody may use")
+        self.check_modes((python, "-"), stdin=True, preexec_fn=drop, cwd="/", env=env)
+
+    def test_read_only_file_system(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        wrap = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && cp "$1" "$0/p.py" &&'
+                ' mount -o remount,ro "$0" && cd "$0" && shift && exec "$@"', folder,
+                support.PROGRAM)
+        try:
+            usable = support.run(wrap + ("true",)).code == 0
+        except OSError:
+            usable = False
+        if not usable:
+            self.skipTest("no read-only file system can be made here")
+        env = support.environment(TMPDIR=folder, HOME=folder)
+        self.check_modes(wrap + (sys.executable, "p.py"), env=env)
+        for words, error in (("-I pid", "unable to write PID file"),
+                             ("--logfile log", "unable to open log file"),
+                             ("-R -F out", "unable to open -F file")):
+            left = support.run(wrap + (sys.executable, "p.py") + SHORT + tuple(words.split()),
+                               env=env)
+            self.assertEqual((left.code, left.err), (
+                1, "iperf3: error - %s: Read-only file system\n" % error), left)
+
+    def test_a_client_with_too_few_descriptors_says_so(self):
+        ours = ("bash", "-c", 'ulimit -n 64; exec "$@"', "bash") + support.OURS
+        for mode, left in datagrams.together(
+                lambda *mode: support.run(ours + SHORT[:1] + mode),
+                [("-n", "1M", "-P", "128"), ("-n", "1M", "-P", "128", "--threads", "-R"),
+                 ("-u", "-n", "100K", "-P", "128"), ("-n", "1M", "-P", "128", "-J")]):
+            with self.subTest(mode=mode):
+                text = "unable to connect stream: Too many open files"
+                self.assertEqual(left.code, 1, left)
+                if "-J" in mode:
+                    self.assertEqual((left.json()["error"], left.err), (text, ""))
+                else:
+                    self.assertEqual(left.err, "iperf3: error - %s\n" % text)
+
+    def test_a_server_with_too_few_descriptors_says_so_and_lives_on(self):
+        port = support.free_port()
+        with support.Program(("bash", "-c", 'ulimit -n 64; exec "$@"', "bash") + support.OURS
+                             + ("-s", "-p", port)) as server:
+            support.wait_for_listener(server, port)
+            to_it = support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "100K")
+            for mode in (("-P", "128"), ("-u", "-b", "1M", "-P", "128")):
+                with self.subTest(mode=mode):
+                    left = support.run(to_it + mode)
+                    self.assertEqual(left.code, 1, left)
+                    self.assertIn("Too many open files", left.err)
+                    left = support.run(to_it)
+                    self.assertEqual((left.code, left.err), (0, ""), left)
+
+
 class Lacking(unittest.TestCase):
     def without(self, gone, *arguments):
-        return support.run((sys.executable, "-B", "-c", WITHOUT, gone, support.PROGRAM)
-                           + arguments)
+        return support.run(support.without(gone) + arguments)
 
     def test_modules_taken_away_one_at_a_time(self):
-        for module in ("ctypes", "ssl", "resource", "fcntl", "pwd", "termios", "subprocess",
-                       "tempfile", "mmap", "_posixsubprocess", "lzma"):
-            for mode in (("-P", "2"), ("-R",), ("--bidir", "-J"), ("-Z",)):
-                if mode == ("-Z",) and module == "tempfile" and not hasattr(os, "memfd_create"):
-                    continue  # the next test
-                with self.subTest(module=module, mode=mode):
-                    left = self.without(module, *(SHORT + mode))
-                    self.assertEqual((left.code, left.err), (0, ""), left)
+        cases = [(module,) + mode for module in (
+            "ctypes", "ssl", "resource", "fcntl", "pwd", "termios", "subprocess", "tempfile",
+            "mmap", "_posixsubprocess", "lzma") for mode in (
+                SHORT + ("-P", "2"), SHORT + ("-R",), SHORT + ("--bidir", "-J"), SHORT + ("-Z",),
+                DATAGRAMS, DATAGRAMS + ("-R", "--threads"))
+            if not (mode[-1] == "-Z" and module == "tempfile"
+                    and not hasattr(os, "memfd_create"))]  # the next test
+        for case, left in datagrams.together(self.without, cases):
+            with self.subTest(case=case):
+                self.assertEqual((left.code, left.err), (0, ""), left)
+
+    def test_authentication_without_rsa_is_one_line_of_its_own(self):
+        for arguments in (
+                ("-c", "127.0.0.1", "--username", "u", "--rsa-public-key-path", "/dev/null"),
+                ("-s", "--rsa-private-key-path", "/dev/null", "--authorized-users-path",
+                 "/dev/null")):
+            for gone in ("cryptography,subprocess", "cryptography,_posixsubprocess"):
+                with self.subTest(arguments=arguments, gone=gone):
+                    left = self.without(gone, *arguments)
+                    self.assertEqual(left.code, 1, left)
+                    self.assertRegex(left.err, r"\Aiperf3: RSA needs the Python package"
+                                     r" cryptography, or the command openssl; neither is here\n\n"
+                                     r"iperf3: parameter error - [^\n]*\n\nUsage: ")
+                    self.assertNotIn("Traceback", left.err)
 
     def test_zero_copy_without_a_place_for_its_file_is_one_line(self):
         left = self.without("tempfile,os.memfd_create", *(SHORT + ("-Z",)))
@@ -129,13 +369,96 @@ class Lacking(unittest.TestCase):
 
     def test_systems_by_what_they_lack(self):
         # -n with a fixed -l, so that the plain paths are walked to their end
-        for system, gone in (("linux", LINUX_ONLY), ("macos", MACOS), ("freebsd", FREEBSD),
-                             ("windows", WINDOWS)):
-            for mode in ((), ("-R",), ("--bidir", "-J"), ("-P", "3"),
-                         ("-b", "80M"), ("-O", "1", "-i", "0.5"), ("--get-server-output",)):
+        for system, gone in (("linux", LINUX_ONLY), ("macos", MACOS), ("windows", WINDOWS)):
+            for mode, left in datagrams.together(
+                    lambda *mode: self.without(gone, *(SHORT + mode)),
+                    ((), ("-R",), ("--bidir", "-J"), ("-P", "3"), ("-b", "80M"),
+                     ("--get-server-output",))):
                 with self.subTest(system=system, mode=mode):
-                    left = self.without(gone, *(SHORT + mode))
                     self.assertEqual((left.code, left.err), (0, ""), left)
+
+    def test_other_systems_work_or_say_what_they_lack(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        with open(os.path.join(folder, "in"), "wb") as handle:
+            handle.write(b"x" * 100000)
+
+        def run(system, mode, _):
+            own = os.path.join(folder, system + str(hash(mode)))
+            mode = mode.replace("@in", os.path.join(folder, "in")).replace("@", own)
+            return support.run((sys.executable, "-B", "-c", SYSTEM, system, SYSTEMS[system],
+                                support.PROGRAM, "--loopback") + tuple(mode.split()))
+        cases = [(system, mode, error) for system in SYSTEMS
+                 for mode, error in [(mode, None) for mode in EVERYWHERE] + list(LACKED)
+                 if system != "freebsd14" or error]  # it is like darwin
+        for (system, mode, error), left in datagrams.together(run, cases):
+            with self.subTest(system=system, mode=mode):
+                self.assertNotRegex(left.out + left.err, "Traceback|AttributeError")
+                text = re.sub(WARNING, "", left.err)
+                if left.code or error is None:
+                    self.assertEqual(left.code, 0 if error is None else 1, left)
+                    self.assertRegex(text, r"\A(iperf3: SERVER ERROR - [^\n]*\n)?iperf3: error -"
+                                     r" %s\n\Z" % error if error else r"\A\Z")
+
+    def test_other_systems_say_what_they_are(self):
+        for system in SYSTEMS:
+            for words, code in (("--version", 0), ("--help", 0), (
+                    "-s -D -1 --idle-timeout 1 -B 127.0.0.1 -p %d" % support.free_port(),
+                    1 if system == "win32" else 0),
+                                ("-s -1 -B 192.0.2.1", 1), ("-c 127.0.0.1 -p 9 -A 0,0", 1)):
+                with self.subTest(system=system, words=words):
+                    left = support.run((sys.executable, "-B", "-c", SYSTEM, system,
+                                        SYSTEMS[system], support.PROGRAM) + tuple(words.split()))
+                    self.assertEqual(left.code, code, left)
+                    self.assertNotRegex(left.out + left.err, "Traceback|AttributeError")
+
+    def check_datagrams(self, left):
+        self.assertEqual(left.code, 0, left)
+        self.assertRegex(left.err, r"\A(warning: --gsro requested but UDP (GSO|GRO)[^\n]*\n)*\Z")
+        end = left.json()["end"]
+        sent, received = end["sum_sent"], end["sum_received"]
+        self.assertGreaterEqual(sent["packets"], 50 if "sum_bidir_reverse" not in end else 1)
+        self.assertEqual(end["sum"]["lost_packets"], 0)
+        for row in (sent, received):
+            self.assertEqual(row["bytes"], row["packets"] * 1000)
+        self.assertLess(received["jitter_ms"], 1000.0)
+        return end
+
+    MODES = ((), ("-R",), ("--bidir", "-P", "2"), ("--gsro",), ("--gsro", "-R"),
+             ("--udp-counters-64bit",))
+
+    def test_datagrams_on_systems_by_what_they_lack(self):
+        for gone in ("ctypes", "socket.MSG_DONTWAIT", "socket.MSG_DONTWAIT,ctypes",
+                     MACOS, WINDOWS + ",ctypes,socket.MSG_DONTWAIT"):
+            for mode, left in datagrams.together(
+                    lambda *mode: self.without(gone, *(DATAGRAMS + mode)), self.MODES):
+                with self.subTest(gone=gone, mode=mode):
+                    self.check_datagrams(left)
+
+    def test_datagrams_where_the_kernel_refuses(self):
+        patches = {
+            "segmentation": "pyperf3.set_segmentation = lambda *details: False",
+            "coalescing": "pyperf3.set_coalescing = lambda *details: False",
+            "both": "pyperf3.set_segmentation = pyperf3.set_coalescing = lambda *details: False",
+            "options": "pyperf3._try_option = lambda *details: False",  # and the times, too
+            "drops": "pyperf3.dropped_datagrams = lambda sock: None",
+            "linux": "pyperf3._LINUX = pyperf3._USUAL = False",
+        }
+        for name, patch in patches.items():
+            code = ("import sys; sys.argv[0] = 'x'; import pyperf3; %s;"
+                    " sys.exit(pyperf3.main(sys.argv))" % patch)
+            for mode, left in datagrams.together(
+                    lambda *mode: support.run(
+                        (sys.executable, "-B", "-c", code) + DATAGRAMS + mode,
+                        env=support.environment(PYTHONPATH=support.ROOT)), self.MODES):
+                with self.subTest(name=name, mode=mode):
+                    end = self.check_datagrams(left)
+                    if name in ("drops", "linux"):
+                        self.assertNotIn("host_dropped_packets", end.get("pyperf3", {}))
+
+    def test_sendmmsg_is_accepted_where_the_system_has_none(self):
+        left = self.without("ctypes", *(DATAGRAMS[:-1] + ("--sendmmsg",)))
+        self.assertEqual((left.code, left.err), (0, ""), left)
 
     def test_no_retransmit_column_where_the_system_has_no_count(self):
         code = ("import sys; sys.argv[0] = 'x'; import pyperf3; pyperf3._TCP_INFO = None;"
@@ -183,6 +506,49 @@ class Lacking(unittest.TestCase):
             left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
             self.assertEqual(left.code, 0, left)
             self.assertEqual(server.finish(20.0).err, "")
+
+
+    def test_a_python_built_without_ipv6(self):
+        gone = "socket.AF_INET6,socket.IPPROTO_IPV6,socket.IPV6_V6ONLY,socket.IPV6_TCLASS"
+        code = support.WITHOUT.replace("runpy.run_path", "import socket\nsocket.has_ipv6 = False\n"
+                                       "runpy.run_path")
+
+        def run(*arguments):
+            return support.run((sys.executable, "-B", "-c", code, gone, support.PROGRAM)
+                               + arguments)
+        for mode, left in datagrams.together(run, (
+                SHORT, SHORT + ("--bidir", "-S", "8"), DATAGRAMS, DATAGRAMS + ("-R",),
+                SHORT + ("-4", "-P", "2"))):
+            with self.subTest(mode=mode):
+                self.assertEqual((left.code, left.err), (0, ""), left)
+        for words in ("--loopback -n 1M -6", "--loopback -n 1M -L 5", "-c localhost -6", "-s -6",
+                      "--loopback -n 1M -6 -u"):
+            with self.subTest(words=words):
+                left = run(*words.split())
+                self.assertEqual(left.code, 1, left)
+                self.assertRegex(left.err, r"\Aiperf3: error - [^\n]*\n(iperf3: exiting\n)?\Z")
+                self.assertNotIn("AttributeError", left.err)
+
+    def test_ipv6_switched_off_in_the_kernel(self):
+        wrap = ("unshare", "-n", "sh", "-c", "ip link set lo up && echo 1 >"
+                '/proc/sys/net/ipv6/conf/all/disable_ipv6 && exec "$@"', "sh")
+        try:
+            usable = support.run(wrap + ("true",)).code == 0
+        except OSError:
+            usable = False
+        if not usable:
+            self.skipTest("no network namespace without IPv6 can be made here")
+        both = wrap + ("sh", "-c", '"$@" -s -1 --idle-timeout 30 & for i in 1 2 3 4 5 6 7 8 9; do'
+                       ' "$@" -c localhost -n 1M && break; sleep 0.2; done; wait $!', "sh")
+        for command, left in datagrams.together(lambda *command: support.run(command), (
+                wrap + support.OURS + SHORT, wrap + support.OURS + DATAGRAMS,
+                wrap + support.OURS + SHORT + ("--bidir", "-P", "2"), both + support.OURS)):
+            with self.subTest(command=command):
+                self.assertEqual(left.code, 0, left)
+                self.assertNotIn("Traceback", left.err)
+        left = support.run(wrap + support.OURS + SHORT + ("-6",))
+        self.assertEqual(left.code, 1)
+        self.assertRegex(left.err, r"\Aiperf3: error - [^\n]*\n\Z")
 
 
 class DeadWorkers(unittest.TestCase):
@@ -273,8 +639,8 @@ sys.exit(0 if before == after and not failures else "%r %r %r" % (before, after,
                 " threading.active_count(), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)")
         left = support.run((sys.executable, "-B", "-c", code),
                            env=support.environment(PYTHONPATH=support.ROOT))
-        self.assertEqual(left.out, "['Client', 'IperfError', 'Server', 'Settings', 'main'] 1"
-                                   " True\n")
+        self.assertEqual(left.out, "['Client', 'IperfError', 'Server', 'Settings', 'TestResult',"
+                                   " 'main'] 1 True\n")
 
     def test_events_come_one_by_one(self):
         server, port = support.start_server(support.OURS, "-1")

@@ -5,9 +5,16 @@ capture of these again. Text is read by a parser of its own, which invents figur
 the captured ones do.
 """
 
+import calendar
+import collections
+import contextlib
+import io
 import json
 import re
+import socket
+import time
 import unittest
+import unittest.mock
 
 import captures
 import pyperf3
@@ -40,7 +47,8 @@ def without_doubles(text):
     text = re.sub(r"^Control connection MSS \d+\n(?=\{)", "", text)
     text, errors = re.subn(r'\t"error":\t"SERVER ERROR - .*",\n(?=\t"error":)', "", text)
     text, rates = re.subn(r'(?<=HOST KERNEL x86_64",\n)\t\t"target_bitrate":\t\d+,\n', "", text)
-    return text, errors + rates
+    text, more = re.subn(r'(?<=HOST KERNEL x86_64",)"target_bitrate":\d+,', "", text)
+    return text, errors + rates + more
 
 
 def documents(case, side):
@@ -56,7 +64,8 @@ def events_of(document, role, number=None):
     start = document["start"]
     facts = dict((name, start[name]) for name in ("version", "system_info"))
     facts = {"connected": [], "version": facts["version"], "system_info": facts["system_info"]}
-    yield event("version", start if role == "client" else facts)
+    refused = role == "server" and "accepted_connection" not in start
+    yield event("version", start if role == "client" or refused else facts)
     if role == "server":
         yield event("listening", {"port": 5201, "test": 1}, server=True)
     if "connecting_to" in start:
@@ -92,7 +101,7 @@ class Json(unittest.TestCase):
                 made = [pyperf3.encode_json(document, 0) for document in documents(case, side)]
                 replayed += len(made)
                 self.assertEqual(joined(made), wanted)
-        self.assertEqual((replayed, doubles), (64, 5))
+        self.assertEqual((replayed, doubles), (87, 14))
 
     def test_documents_from_events(self):
         replayed = 0
@@ -107,7 +116,7 @@ class Json(unittest.TestCase):
                                                        None if idle else number))
                 replayed += 1
                 self.assertEqual(made, without_doubles(case.out(side))[0])
-        self.assertEqual(replayed, 62)
+        self.assertEqual(replayed, 84)
 
     def test_nothing_comes_before_the_test_is_done(self):
         case = captures.Case("json-tcp")
@@ -179,8 +188,8 @@ class JsonStream(unittest.TestCase):
                 made, count = self.replay(case, side)
                 replayed += 1
                 total += count
-                self.assertEqual(made, case.out(side))
-        self.assertEqual((replayed, total), (25, 95))
+                self.assertEqual(made, without_doubles(case.out(side))[0])
+        self.assertEqual((replayed, total), (29, 107))
 
     def test_end_comes_last_and_is_empty_where_none_was_made(self):
         renderer = pyperf3.JsonStreamRenderer()
@@ -214,11 +223,13 @@ SEPARATOR = "- " * 24 + "-"
 ROW = re.compile(r"\[(SUM|[ \d]{3,})\](?:\[([RT])X-[CS]\])? +([\d.]+)-([\d.]+) +sec"
                  r" +([\d.]+) (\w*?)Bytes +([\d.]+) (\w*?)(bits|Bytes)/sec(.*)$")
 CONNECTED = re.compile(r"\[ *(\d+)\] local (\S+) port (\d+) connected to (\S+) port (\d+)$")
-STARTING = re.compile(r"Starting Test: protocol: TCP, (\d+) streams, (\d+) byte blocks,"
+STARTING = re.compile(r"Starting Test: protocol: (?:TCP|UDP), (\d+) streams, (\d+) byte blocks,"
                       r" omitting (\d+) seconds, (?:(\d+) bytes to send|(\d+) blocks to send"
                       r"|(\d+) second test), tos (\d+)$")
 SENT = re.compile(r" {8}Sent +([\d.]+) (\w*)Byte / +([\d.]+) (\w*)Byte \((\d+)%\) of (.*)$")
 LACKING = re.compile(r"\[(SUM|[ \d]{3,})\] \((sender|receiver) statistics not available\)$")
+LATE = re.compile(r"\[SUM\](?:\[[RT]X-[CS]\])? +[\d.]+- *[\d.]+ sec  (\d+) datagrams received"
+                  r" out-of-order$")
 CPU = re.compile(r"CPU Utilization: local/\w+ ([\d.]+)% \(([\d.]+)%u/([\d.]+)%s\),"
                  r" remote/\w+ ([\d.]+)% \(([\d.]+)%u/([\d.]+)%s\)$")
 
@@ -245,6 +256,7 @@ class Reader:
         self.verbose = command.has("-V")
         self.once = once
         self.repeats = 0
+        self.udp = client.has("-u")
         self.interval = float(command.value("-i", 1))
         self.parallel = int(client.value("-P", 1))
         self.bidir = client.has("--bidir")
@@ -303,7 +315,7 @@ class Reader:
             self.version(self.take(), self.take())
         elif line == RULE:
             self.banner()
-        elif line.startswith(("Control connection MSS", "Time: ", "Connecting", "Accepted")):
+        elif line.startswith(("Control connection ", "Time: ", "Connecting", "Accepted")):
             self.begin()
         elif CONNECTED.match(line):
             number, local, port, remote, other = self.take(CONNECTED).groups()
@@ -341,7 +353,10 @@ class Reader:
         self.in_test = True
         self.started = self.omitted = False
         self.last_rows = None
+        probes = self.take(r"Control connection TCP Keepalive .* set to (\d+)/(\d+)/(\d+)$")
+        keepalive = tuple(map(int, probes.groups())) if probes else None
         mss = self.take(r"Control connection MSS (\d+)$")
+        block = self.take(r"Setting UDP block size to (\d+)$")
         when = self.take("Time: (.*)$")
         data = {"timestamp": {"time": when.group(1) if when else "not to be shown"}}
         if self.role == "client":
@@ -360,15 +375,17 @@ class Reader:
         data["target_bitrate"] = int(rate.group(1)) if rate else 0
         if self.role == "client":
             self.emit("connecting", data, reverse=self.reverse,
-                      control_mss=int(mss.group(1)) if mss else 4711)
+                      control_mss=int(mss.group(1)) if mss else 4711,
+                      udp_block=int(block.group(1)) if block else None, keepalive=keepalive)
         else:
-            self.emit("accepted", data)
+            self.emit("accepted", data, keepalive=keepalive)
 
     def start(self, streams, size=131072, omit=0, count=0, blocks=0, seconds=0, tos=0):
         if not self.started:
             self.started = True
             self.emit("start", {"test_start": {
-                "protocol": "TCP", "num_streams": int(streams), "blksize": int(size),
+                "protocol": "UDP" if self.udp else "TCP",
+                "num_streams": int(streams), "blksize": int(size),
                 "omit": int(omit), "duration": int(seconds or 0), "bytes": int(count or 0),
                 "blocks": int(blocks or 0), "reverse": int(self.reverse), "tos": int(tos),
                 "target_bitrate": 0, "bidir": int(self.bidir), "interval": self.interval}})
@@ -421,6 +438,9 @@ class Reader:
         figures, words = self.row()
         figures["omitted"] = words[-1:] == ["(omitted)"]
         words = words[:-1] if figures["omitted"] else words
+        if self.udp:
+            figures.update(self.datagrams(words))
+            return figures
         if words:
             figures["retransmits"] = int(words[0])
         if words[1:]:
@@ -428,11 +448,23 @@ class Reader:
             figures["snd_cwnd"] = int(round(scaled(words[1], prefix, 1024)))
         return figures
 
+    @staticmethod
+    def datagrams(words):
+        """Return the figures that only a row of UDP has."""
+        if words[1:2] != ["ms"]:
+            return {"packets": int(words[0])}
+        lost, total = words[2].split("/")
+        return {"jitter_ms": float(words[0]), "lost_packets": int(lost), "packets": int(total),
+                "lost_percent": float(words[3].strip("(%)"))}
+
     def summary(self):
         """Take the summary."""
         self.take()
         self.take("Test Complete. Summary Results:$")
         self.take(r"\[ ID\]")
+        if self.udp:
+            self.datagram_summary()
+            return
         streams, sums = {}, []
         order, current, pending = [], None, []
         end = {"streams": [], "cpu": [12.3, 45.6, 7.89, 9.87, 65.4, 32.1], "names": {}}
@@ -471,6 +503,58 @@ class Reader:
             else:
                 break
         self.end(streams, sums, order, end)
+
+    def datagram_summary(self):
+        """Take the rows of a summary of UDP, and what stands between them."""
+        rows, order, late = collections.OrderedDict(), [], 0
+        cpu = [12.3, 45.6, 7.89, 9.87, 65.4, 32.1]
+        while self.peek() is not None:
+            line = self.peek()
+            if ROW.match(line):
+                figures, words = self.row()
+                figures.update(self.datagrams(words))
+                number = figures.get("socket", "sum of %d" % len(order))
+                if "socket" in figures and number not in order:
+                    order.append(number)
+                row = rows.setdefault(number, {"late": 0})
+                row[words[-1]] = figures
+                row["late"], late = row["late"] + late, 0
+            elif LACKING.match(line):
+                self.take()
+            elif LATE.match(line):
+                late = int(self.take(LATE).group(1))
+            elif CPU.match(line):
+                cpu = [float(each) for each in self.take(CPU).groups()]
+            elif line == "" and self.peek(1) in ("Server output:", "Server JSON output:"):
+                self.server_output()
+            else:
+                break
+        made = [self.datagram_row(row) for row in rows.values()]
+        if self.parallel == 1:  # of one stream no sum is shown
+            made = [each for row in made for each in (row, self.without_socket(row))]
+        count = self.parallel + 1
+        for at in range(count - 1, len(made), count):
+            # A sum has all that came out of order, too, and must not show it.
+            made[at] = made[at]._replace(
+                out_of_order=sum(row.out_of_order for row in made[at + 1 - count:at]))
+        names = ("host_total", "host_user", "host_system", "remote_total", "remote_user",
+                 "remote_system")
+        self.emit("end", {"streams": [{"udp": {}} for _ in order], "sum": {},
+                          "cpu_utilization_percent": dict(zip(names, cpu))},
+                  rows=made, remote=self.role == "client")
+
+    @staticmethod
+    def datagram_row(row):
+        known = row.get("sender") or row["receiver"]
+        unknown = dict(known, bytes=0, bits_per_second=0.0, packets=0)
+        return pyperf3.DatagramRow(row.get("sender", unknown), row.get("receiver", unknown),
+                                   row["late"], known["sender"], None)
+
+    @staticmethod
+    def without_socket(row):
+        sent, received = dict(row.sent), dict(row.received)
+        del sent["socket"], received["socket"]
+        return row._replace(sent=sent, received=received)
 
     @staticmethod
     def place(streams, sums, order, number):
@@ -597,7 +681,7 @@ class Text(unittest.TestCase):
                 lines += len(reader.lines)
                 made = render(self.renderer(case, side), reader.events)
                 self.assertEqual(made, joined(reader.lines))
-        self.assertEqual((replayed, repeats, lines), (141, 6, 2325))
+        self.assertEqual((replayed, repeats, lines), (200, 7, 3090))
 
     def test_the_reader_takes_out_nothing_but_repeated_intervals(self):
         for case, side in captures.outputs("text"):
@@ -632,7 +716,61 @@ class Text(unittest.TestCase):
                 # On standard output nothing is seen of them.
                 for renderer in (self.renderer(case, side), pyperf3.TextRenderer(title="T")):
                     self.assertEqual(render(renderer, events), "")
-        self.assertEqual(replayed, 44)
+        self.assertEqual(replayed, 54)
+
+
+class Stamps(unittest.TestCase):
+    """--timestamps: Output puts the time before the lines, whatever the renderer."""
+
+    def written(self, layout, moments, text=True):
+        """Return what Output writes of (seconds since 1970, line) pairs, in UTC."""
+        sink = io.StringIO()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.redirect_stdout(sink))
+            output = pyperf3.Output()
+            output.stamp_lines(layout)
+            for seconds, line in moments:
+                clock = unittest.mock.Mock(wraps=pyperf3.time)
+                clock.strftime = lambda form, now=seconds: time.strftime(form, time.gmtime(now))
+                with unittest.mock.patch.object(pyperf3, "time", clock):
+                    output.write([line], text)
+        return sink.getvalue()
+
+    def test_captured_stamps(self):
+        lines = 0
+        for case, side in captures.outputs("text"):
+            stamp = case.commands[side].stamp
+            if stamp is None:
+                continue
+            word, = [each for each in case.commands[side].words if each.startswith("--timest")]
+            layout = word.partition("=")[2] or pyperf3.Settings.from_arguments(
+                ["-s", word]).timestamps
+            form = layout.rstrip("| ")
+            moments = []
+            for line in case.printed(side).split("\n")[:-1]:
+                found = re.match(stamp, line)
+                moments.append((calendar.timegm(time.strptime(found.group().rstrip("| "), form)),
+                                line[found.end():]))
+            lines += len(moments)
+            with self.subTest(case=case.name, side=side):
+                self.assertEqual(self.written(layout, moments), case.printed(side))
+        self.assertEqual(lines, 46)
+
+    def test_lines_that_iperf3_does_not_stamp(self):
+        for line in ("Control connection MSS 32768", "Setting UDP block size to 1460",
+                     "Control connection TCP Keepalive TCP_KEEPIDLE/..."):
+            self.assertEqual(self.written("x", [(0, line)]), line + "\n")
+        self.assertEqual(self.written("x", [(0, "{}")], text=False), "{}\n")
+
+    def test_layouts_that_strftime_may_refuse(self):
+        for layout in ("", "%", "\udcff", "%%", "a\0b", "\u00e9 "):
+            with self.subTest(layout=layout):
+                sink = io.StringIO()
+                with contextlib.redirect_stdout(sink):
+                    output = pyperf3.Output()
+                    output.stamp_lines(layout)
+                    output.write(["line"])
+                self.assertTrue(sink.getvalue().endswith("line\n"), sink.getvalue())
 
 
 class TextDetails(unittest.TestCase):
@@ -697,6 +835,128 @@ class TextDetails(unittest.TestCase):
         events = [event("server_output_text", hostile)] + self.sample("text-tcp", "client")[-2:]
         made = self.rendered(events)
         self.assertIn("\nServer output:\na[2Jb31mc\td\n\u00e9\xa0 \n\n\niperf Done.\n", made)
+
+    def udp(self, name, side, **more):
+        """Return the events of a capture of UDP, with other figures in what was received."""
+        events = self.sample(name, side)
+        for each in events:
+            if each["event"] == "interval":
+                for row in each["data"]["streams"]:
+                    row.update((key, value) for key, value in more.items() if key in row)
+            if each["event"] == "end":
+                each["rows"] = [row._replace(received=dict(row.received, **more))
+                                for row in each["rows"]]
+        return events
+
+    def test_all_lost_is_a_plain_hundred_percent(self):
+        # differs: iperf3 has 1e+02% from 99.5 on.
+        for share, shown in ((99.4, "99%"), (99.49, "99%"), (99.5, "100%"), (100.0, "100%"),
+                             (9.96, "10%"), (9.94, "9.9%"), (0.00001, "1e-05%"), (0.0, "0%"),
+                             (0.051, "0.051%")):
+            made = self.rendered(self.udp("text-udp", "server", lost_percent=share))
+            with self.subTest(share=share):
+                self.assertIn(" ms  0/39 (%s)  \n" % shown, made)
+                self.assertIn(" ms  0/77 (%s)  receiver\n" % shown, made)
+                self.assertNotIn("e+", made)
+
+    def test_loss_that_is_not_known(self):
+        events = self.sample("text-udp", "client")
+        for each in events:
+            if each["event"] == "end":
+                each["rows"] = [row._replace(received=dict(row.received, lost_packets=None))
+                                for row in each["rows"]]
+        self.assertIn("  0.049 ms  Unknown/77  receiver\n", self.rendered(events))
+
+    def test_jitter_may_be_wider_than_five(self):
+        made = self.rendered(self.udp("text-udp", "server", jitter_ms=12345.6789))
+        self.assertIn(" Mbits/sec  12345.679 ms  0/39 (0%)  \n", made)
+
+    def test_datagrams_of_a_sender_move_to_the_right_in_both_directions(self):
+        made = self.rendered(self.udp("text-udp-bidir", "client", packets=7))
+        self.assertIn(" Mbits/sec            7  \n", made)
+        made = self.rendered(self.udp("text-udp", "client", packets=7))
+        self.assertIn(" Mbits/sec  7  \n", made)
+
+    def test_datagrams_out_of_order_have_a_role_in_both_directions(self):
+        events = self.sample("text-udp-bidir", "client")
+        events[-2]["rows"] = [row._replace(out_of_order=0 if row.sender else 12)
+                              for row in events[-2]["rows"]]
+        lines = self.rendered(events).split("\n")
+        at, = [number for number, line in enumerate(lines) if "out-of-order" in line]
+        self.assertEqual(lines[at],
+                         "[SUM][RX-C]  0.0- 2.0 sec  12 datagrams received out-of-order")
+        self.assertTrue(lines[at - 1].startswith("[  6][RX-C] "), lines)
+        self.assertTrue(lines[at - 1].endswith("sender"), lines)
+        self.assertTrue(lines[at + 1].endswith("receiver"), lines)
+
+    def test_drops_of_the_receiving_host_are_told_with_verbose_only(self):
+        text = ("[  5] 12 datagrams dropped by the receiving host: its socket buffer was full\n")
+        for drops, verbose, shown in ((12, True, 1), (12, False, 0), (0, True, 0),
+                                      (None, True, 0)):
+            events = self.sample("text-udp-verbose", "server")
+            for each in events:
+                if each["event"] == "end":
+                    each["rows"] = [row._replace(drops=drops) for row in each["rows"]]
+            with self.subTest(drops=drops, verbose=verbose):
+                made = self.rendered(events, verbose)
+                self.assertEqual(made.count(text), shown)
+                self.assertEqual(made.count("dropped by the receiving host"), shown)
+
+    def test_output_of_the_server_stands_between_the_directions_of_udp(self):
+        events = self.sample("text-udp-bidir", "client")
+        at = [each["event"] for each in events].index("end")
+        events.insert(at, event("server_output_text", "what the server said\n"))
+        lines = self.rendered(events).split("\n")
+        at = lines.index("what the server said")
+        self.assertEqual(lines[at - 2:at], ["", "Server output:"])
+        self.assertTrue(lines[at - 3].startswith("[  4][TX-C] "), lines)
+        self.assertTrue(lines[at + 2].startswith("[  6][RX-C] "), lines)
+
+    def test_the_block_size_goes_past_the_title(self):
+        lines = self.rendered(self.sample("text-udp-verbose", "client"), True,
+                              title="T").split("\n")
+        self.assertIn("Setting UDP block size to 32768", lines)
+        self.assertIn("T:  Connecting to host 127.0.0.1, port 21156", lines)
+
+    def test_an_interrupted_client_without_streams_has_rows_of_sums(self):
+        """Iperf3 prints them, also of TCP, with more than one stream in a direction."""
+        zero = "0.00-0.00   sec  0.00 Bytes  0.00 bits/sec"
+        jitter = "  0.000 ms  0/0 (0%)  "
+        retr, plain = "    0" + " " * 13, " " * 18
+        for more, wanted in (
+                ({"udp": True}, []),
+                ({"udp": True, "parallel": 2},
+                 ["[SUM]   " + zero + jitter + end for end in ("sender", "receiver")]),
+                ({"udp": True, "parallel": 2, "bidirectional": True},
+                 ["[SUM][%sX-C]   " % role + zero + jitter + end for role in "TR"
+                  for end in ("sender", "receiver")]),
+                ({"parallel": 2},
+                 ["[SUM]   " + zero + retr + "sender", "[SUM]   " + zero + plain + "receiver"])):
+            with self.subTest(more=more):
+                lines = self.interrupted(**more)
+                self.assertEqual(lines[1].startswith("[ ID][Role]"), "bidirectional" in more)
+                self.assertEqual(lines[2:], wanted)
+
+    def interrupted(self, **more):
+        """Return the lines of a client that is stopped while it connects, from the summary on."""
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(1)
+            client = pyperf3.Client(pyperf3.Settings(
+                client="127.0.0.1", port=listener.getsockname()[1], **more))
+            renderer, lines = pyperf3.TextRenderer(), []
+            for each in client:
+                client.stop("by signal Interrupt(2)")
+                lines += renderer.render(each)
+        return lines[lines.index(SEPARATOR):]
+
+    def test_the_line_about_keepalive_goes_past_the_title(self):
+        events = self.sample("text-cntl-ka", "client")
+        lines = self.rendered(events, True, title="T").split("\n")
+        self.assertEqual(lines[2], "Control connection TCP Keepalive TCP_KEEPIDLE/TCP_KEEPINTVL/"
+                                   "TCP_KEEPCNT are set to 100/10/3")
+        self.assertEqual(lines[3], "Control connection MSS 32768")
+        self.assertNotIn("Keepalive", self.rendered(events))
 
     def test_unknown_events_print_nothing(self):
         self.assertEqual(self.rendered([event("something new", {})], title="T"), "")

@@ -50,6 +50,28 @@ class ClientSignals(unittest.TestCase):
                         self.assertEqual(other.err, "iperf3: the client has terminated\n")
                         self.assertRegex(other.out, "(sender|receiver)\n$")
 
+    def test_datagrams_have_a_summary_as_iperf3_has(self):
+        import captures
+        import figures
+        case = captures.Case("sig-client-sigterm-udp")
+        for arguments in ((), ("-R",), ("--bidir", "--threads")):
+            with self.subTest(arguments=arguments):
+                server, client = running_test(
+                    client_arguments=("-u", "-b", "10M") + arguments, server_arguments=("-V",)
+                    if arguments else ())
+                with server, client:
+                    wait_for_report(client)
+                    server.wait_for("sec ")
+                    client.signal(signal.SIGTERM)
+                    left, other = client.finish(10.0), server.finish(10.0)
+                self.assertEqual((left.code, left.err), (0, case.err("client")), left)
+                self.assertEqual((other.code, other.err), (0, case.err("server")), other)
+                self.assertRegex(left.out, r"sender\n.* 0/0 \(0%\)  receiver\n\Z"
+                                 if not arguments else r"receiver\n\Z")
+                if not arguments:
+                    self.assertEqual(figures.outline(left.out),
+                                     figures.outline(case.out("client")))
+
     def test_json_is_one_whole_document(self):
         server, client = running_test(client_arguments=("-J",), server_arguments=("-J",))
         with server, client:

@@ -1,8 +1,11 @@
 """Counters to figures: intervals, summaries, TCP_INFO, CPU time."""
 
+import collections
+import os
 import random
 import socket
 import struct
+import types
 import unittest
 
 import captures
@@ -13,18 +16,49 @@ def info(retransmits=0, cwnd=10000, wnd=20000, rtt=50, rttvar=5, pmtu=1500, reor
     return pyperf3.TcpInfo(retransmits, cwnd, wnd, rtt, rttvar, pmtu, reorder)
 
 
-def documents():
+def documents(protocol="TCP"):
     """Return (name, role, document) of every captured document of a complete test."""
     found = []
     for case, side in captures.outputs("json"):
         text = case.out(side)
         for document in captures.documents(text[text.index("{"):]):
-            if document["end"].get("streams"):
+            if document["end"].get("streams") and (
+                    document["start"]["test_start"]["protocol"] == protocol):
                 found.append((case.name, case.commands[side].role, document))
     return found
 
 
-class Intervals(unittest.TestCase):
+class Rows(unittest.TestCase):
+    """What compares figures with captured ones. name: of the case."""
+
+    name = None
+
+    def compare(self, made, row):
+        """Compare figures of an interval, whose length iperf3 holds in single precision."""
+        self.assertEqual(list(made), list(row))
+        odd = abs(row["end"] - row["start"] - row["seconds"]) > 1e-5
+        for name in row:
+            if name in ("seconds", "bits_per_second"):
+                if odd:  # differs: the first interval after an omitted part
+                    self.assertIn("omit", self.name)
+                    continue
+                # The clock's microseconds count twice, and short intervals feel it.
+                delta = row[name] * (2e-6 / max(row["seconds"], 1e-6) + 1e-6)
+                self.assertAlmostEqual(made[name], row[name], delta=delta)
+            elif name in ("jitter_ms", "lost_percent"):
+                self.assertAlmostEqual(made[name], row[name], delta=1e-12)
+            else:
+                self.assertEqual(made[name], row[name])
+
+    def same(self, made, wanted):
+        """Compare figures, of which the captured ones may lack the last digits."""
+        self.assertEqual(list(made), list(wanted))
+        for name, value in wanted.items():
+            self.assertIsInstance(made[name], (int, float))
+            self.assertAlmostEqual(made[name], value, delta=abs(value) * 1e-14)
+
+
+class Intervals(Rows):
     """StreamStatistics, rate_figures and interval_sum."""
 
     def test_intervals_tile_the_test_and_add_up(self):
@@ -135,26 +169,12 @@ class Intervals(unittest.TestCase):
                     kinds.add((row["sender"], row["omitted"]))
         self.assertEqual(len(kinds), 4)
 
-    def compare(self, made, row):
-        """Compare figures of an interval, whose length iperf3 holds in single precision."""
-        self.assertEqual(list(made), list(row))
-        odd = abs(row["end"] - row["start"] - row["seconds"]) > 1e-5
-        for name in row:
-            if name in ("seconds", "bits_per_second"):
-                if odd:  # differs: the first interval after an omitted part
-                    self.assertIn("omit", self.name)
-                    continue
-                # The clock's microseconds count twice, and short intervals feel it.
-                delta = row[name] * (2e-6 / max(row["seconds"], 1e-6) + 1e-6)
-                self.assertAlmostEqual(made[name], row[name], delta=delta)
-            else:
-                self.assertEqual(made[name], row[name])
-
     def test_sums_are_those_of_iperf3(self):
-        compared = 0
-        for name, role, document in documents():
+        compared = {"TCP": 0, "UDP": 0}
+        for name, role, document in documents("TCP") + documents("UDP"):
             self.name = name
-            parallel = document["start"]["test_start"]["num_streams"]
+            setup = document["start"]["test_start"]
+            parallel = setup["num_streams"]
             for interval in document["intervals"]:
                 # iperf3: both sums have the times of the very first stream.
                 first = interval["streams"][0]
@@ -164,10 +184,10 @@ class Intervals(unittest.TestCase):
                 if "sum_bidir_reverse" in interval:
                     groups.append(("sum_bidir_reverse", rows[parallel:]))
                 for key, group in groups:
-                    compared += 1
+                    compared[setup["protocol"]] += 1
                     with self.subTest(case=name, role=role, key=key):
                         self.compare(pyperf3.interval_sum(group), interval[key])
-        self.assertEqual(compared, 121)
+        self.assertEqual(compared, {"TCP": 125, "UDP": 42})
 
     def test_sum_of_streams_of_which_one_has_no_count(self):
         rows = [{"start": 0, "end": 1, "bytes": 1, "retransmits": 5, "omitted": False,
@@ -190,6 +210,36 @@ class Intervals(unittest.TestCase):
         statistics = pyperf3.StreamStatistics(6, False)
         statistics.sample(info(2))
         self.assertNotIn("retransmits", statistics.end_interval(0, 1, info(2), False))
+
+
+class Quiet(unittest.TestCase):
+    """A short rest without bytes is no interval of its own, unless something else was counted."""
+
+    def rest(self, retransmits):
+        """Return the last interval of a test whose rest has no bytes, None without one."""
+        test = pyperf3.Test(pyperf3.Settings(client="h"), pyperf3.Parameters(), False,
+                            lambda *event, **more: None)
+        figures = pyperf3.StreamStatistics(4, True)
+        for descriptor in test._gate:
+            self.addCleanup(os.close, descriptor)
+        test.streams.append(types.SimpleNamespace(statistics=figures, sender=True))
+        counts = [11]
+
+        def sample():
+            figures.bytes = 1000
+            figures.sample(info(retransmits=counts[0]))
+            return [info(retransmits=counts[0])]
+        test._sample = sample
+        first = test._take_interval(test._origin + 1.0)
+        self.assertEqual(first["streams"][0]["retransmits"], 11)
+        counts[0] = retransmits
+        return test._take_interval(test._origin + 1.001)
+
+    def test_nothing_at_all(self):
+        self.assertIsNone(self.rest(11))
+
+    def test_a_retransmit_in_the_rest_was_in_no_interval(self):
+        self.assertEqual(self.rest(12)["streams"][0]["retransmits"], 1)
 
 
 class Samples(unittest.TestCase):
@@ -243,7 +293,7 @@ def rebuilt(row, remote_knows):
     remote = None
     if remote_knows:
         count = -1 if sender["sender"] else sender.get("retransmits", -1)
-        remote = pyperf3.StreamResult(1, other["bytes"], count, 0, 0, 0, 0, 0, 0, 1.0)
+        remote = pyperf3.StreamResult(1, other["bytes"], count, 0, 0, 0, 0, 0, 0, 1.0, None)
     if "retransmits" in sender:
         if sender["sender"]:
             statistics.retransmits = sender["retransmits"] + 7
@@ -256,7 +306,7 @@ def rebuilt(row, remote_knows):
     return statistics, remote
 
 
-class Summaries(unittest.TestCase):
+class Summaries(Rows):
     """stream_summary and summary_sums: the captured ones, made again from their figures."""
 
     def test_all_captured_summaries(self):
@@ -283,14 +333,7 @@ class Summaries(unittest.TestCase):
                     sums = pyperf3.summary_sums(made, *times)
                     for key, total in zip(("sum_sent", "sum_received"), sums):
                         self.same(total, end[key + suffix])
-        self.assertEqual(compared, 62)
-
-    def same(self, made, wanted):
-        """Compare figures, of which the captured ones may lack the last digits."""
-        self.assertEqual(list(made), list(wanted))
-        for name, value in wanted.items():
-            self.assertIsInstance(made[name], (int, float))
-            self.assertAlmostEqual(made[name], value, delta=abs(value) * 1e-14)
+        self.assertEqual(compared, 64)
 
     def test_seconds_of_the_receiver_are_this_ends_own(self):
         statistics = pyperf3.StreamStatistics(4, True)
@@ -310,7 +353,7 @@ class Summaries(unittest.TestCase):
 
     def test_retransmits_of_a_server_that_has_no_count_are_left_out(self):
         statistics = pyperf3.StreamStatistics(4, False)
-        remote = pyperf3.StreamResult(1, 5, -1, 0, 0, 0, 0, 0, 0, 1.0)
+        remote = pyperf3.StreamResult(1, 5, -1, 0, 0, 0, 0, 0, 0, 1.0, None)
         row = pyperf3.stream_summary(statistics, remote, 1.0, 1.0, 1.0)
         self.assertNotIn("retransmits", row["sender"])
         self.assertEqual(row["sender"]["bytes"], 5)
@@ -341,6 +384,884 @@ class Summaries(unittest.TestCase):
                     ends.append(event["data"])
             self.assertEqual(len(ends), 1)
             return ends[0]
+
+
+class DatagramIntervals(Rows):
+    """DatagramStatistics."""
+
+    def test_a_new_stream_has_no_figures(self):
+        for sender in (True, False):
+            statistics = pyperf3.DatagramStatistics(4, sender)
+            self.assertEqual((statistics.measured_bytes(), statistics.measured_packets(),
+                              statistics.measured_lost(), statistics.measured_out_of_order()),
+                             (0, 0, 0, 0))
+            self.assertIsNone(statistics.measured_drops())
+            row = statistics.end_interval(0, 1, None, False)
+            self.assertEqual((row["bytes"], row["packets"], row.get("lost_percent", 0)), (0, 0, 0))
+
+    def test_members_and_their_order_are_those_of_iperf3(self):
+        """A row is compared with every captured row of its kind."""
+        kinds, compared = set(), 0
+        for name, role, document in documents("UDP"):
+            self.name = name
+            for interval in document["intervals"]:
+                for row in interval["streams"]:
+                    statistics = pyperf3.DatagramStatistics(row["socket"], row["sender"])
+                    statistics.bytes, statistics.packets = row["bytes"], row["packets"]
+                    statistics.lost = row.get("lost_packets", 0)
+                    statistics.jitter = row.get("jitter_ms", 0) / 1000
+                    with self.subTest(case=name, role=role):
+                        self.compare(statistics.end_interval(
+                            row["start"], row["end"], None, row["omitted"]), row)
+                    kinds.add((row["sender"], row["omitted"]))
+                    compared += 1
+        self.assertEqual((len(kinds), compared), (4, 54))
+
+    def test_intervals_tile_the_test_and_add_up(self):
+        source = random.Random(5202)
+        for _ in range(50):
+            statistics = pyperf3.DatagramStatistics(4, source.random() < 0.5)
+            now, rows = 0.0, []
+            for _ in range(source.randrange(1, 20)):
+                packets = source.randrange(0, 10 ** 6)
+                statistics.packets += packets
+                statistics.bytes += packets * 1448
+                statistics.lost += source.randrange(0, packets + 1)
+                end = now + source.uniform(0.0001, 60)
+                rows.append(statistics.end_interval(now, end, None, False))
+                now = end
+            for one, two in zip(rows, rows[1:]):
+                self.assertEqual(one["end"], two["start"])
+            for name, total in (("bytes", statistics.measured_bytes()),
+                                ("packets", statistics.measured_packets())):
+                self.assertEqual(sum(row[name] for row in rows), total)
+            if not statistics.sender:
+                self.assertEqual(sum(row["lost_packets"] for row in rows),
+                                 statistics.measured_lost())
+                for row in rows:
+                    self.assertEqual(row["lost_percent"], pyperf3.percent(
+                        row["lost_packets"], row["packets"]))
+
+    def test_what_was_omitted_does_not_count(self):
+        statistics = pyperf3.DatagramStatistics(5, False)
+        statistics.bytes, statistics.packets, statistics.lost = 90000, 100, 10
+        statistics.out_of_order, statistics.jitter = 3, 0.5
+        row = statistics.end_interval(0, 1, None, True)
+        self.assertEqual((row["bytes"], row["packets"], row["lost_packets"], row["omitted"]),
+                         (90000, 100, 10, True))
+        # between the last report and the end of the omitted part
+        statistics.bytes, statistics.packets, statistics.lost = 99000, 112, 13
+        statistics.start_measuring()
+        self.assertEqual((statistics.measured_bytes(), statistics.measured_packets(),
+                          statistics.measured_lost(), statistics.measured_out_of_order(),
+                          statistics.jitter), (0, 0, 0, 0, 0.0))
+        statistics.bytes, statistics.packets, statistics.lost = 135000, 162, 23
+        statistics.out_of_order, statistics.jitter = 7, 0.002
+        row = statistics.end_interval(0, 1, None, False)
+        self.assertEqual((row["bytes"], row["packets"], row["lost_packets"], row["lost_percent"],
+                          row["jitter_ms"]), (36000, 50, 10, 20.0, 2.0))
+        self.assertEqual((statistics.measured_bytes(), statistics.measured_packets(),
+                          statistics.measured_lost(), statistics.measured_out_of_order()),
+                         (36000, 50, 10, 4))
+        # What is told to the other end includes the omitted part.
+        self.assertEqual((statistics.packets, statistics.omitted_packets, statistics.lost,
+                          statistics.omitted_lost), (162, 112, 23, 13))
+
+    def test_late_datagrams_make_no_interval_negative(self):
+        statistics = pyperf3.DatagramStatistics(5, False)
+        found = []
+        for number, (packets, lost) in enumerate(((10, 5), (20, 2), (30, 4), (40, 6), (50, 6))):
+            statistics.packets, statistics.lost = packets, lost
+            found.append(statistics.end_interval(number, number + 1, None, False))
+        self.assertEqual([row["lost_packets"] for row in found], [5, 0, 0, 1, 0])
+        self.assertEqual([row["lost_percent"] for row in found], [50, 0, 0, 10, 0])
+        self.assertEqual(statistics.measured_lost(), 6)
+
+    def test_late_datagrams_of_the_omitted_part_make_no_loss_negative(self):
+        statistics = pyperf3.DatagramStatistics(5, False)
+        statistics.packets, statistics.lost = 100, 30
+        statistics.end_interval(0, 1, None, True)
+        statistics.start_measuring()
+        statistics.packets, statistics.lost = 150, 10
+        row = statistics.end_interval(0, 1, None, False)
+        self.assertEqual((row["lost_packets"], row["lost_percent"]), (0, 0))
+        self.assertEqual(statistics.measured_lost(), 0)
+        whole, _, received = pyperf3.datagram_summary(
+            pyperf3.datagram_totals(statistics, None), 1.0, 1.0)
+        self.assertEqual((whole["lost_packets"], received["lost_percent"]), (0, 0))
+
+    def test_losses_that_come_and_go_are_counted_once(self):
+        source = random.Random(3550)
+        for _ in range(200):
+            statistics = pyperf3.DatagramStatistics(5, False)
+            highest = reported = 0
+            for _ in range(30):
+                statistics.packets += source.randrange(100)
+                statistics.lost = max(0, statistics.lost + source.randrange(-20, 25))
+                highest = max(highest, statistics.lost)
+                lost = statistics.end_interval(0, 1, None, False)["lost_packets"]
+                self.assertGreaterEqual(lost, 0)
+                reported += lost
+            self.assertEqual(reported, highest)
+            self.assertGreaterEqual(reported, statistics.measured_lost())
+
+    def test_jitter_is_that_of_the_end_of_the_interval(self):
+        statistics = pyperf3.DatagramStatistics(5, False)
+        for jitter in (0.001, 0.0005, 0.0):
+            statistics.jitter = jitter
+            row = statistics.end_interval(0, 1, None, False)
+            self.assertEqual(row["jitter_ms"], jitter * 1000)
+
+    def test_drops_of_pieces_are_an_estimate_and_no_more_than_what_was_lost(self):
+        statistics = pyperf3.DatagramStatistics(5, False)
+        statistics.count_drops(3)
+        statistics.lost = 100
+        for total, drops in ((4, 46), (5, 92), (6, 100)):
+            statistics.count_drops(total, 46)
+            self.assertEqual(statistics.measured_drops(), drops)
+
+    def test_drops_are_those_of_the_measured_part(self):
+        statistics = pyperf3.DatagramStatistics(5, False)
+        statistics.lost = 5
+        statistics.count_drops(None)
+        self.assertIsNone(statistics.measured_drops())
+        for total, drops in ((7, 0), (9, 2), (None, 2), (12, 5)):  # 7: of an earlier test
+            statistics.count_drops(total)
+            self.assertEqual((statistics.drops, statistics.measured_drops()), (drops, drops))
+        statistics.start_measuring()
+        self.assertEqual(statistics.measured_drops(), 0)
+        statistics.lost += 8
+        statistics.count_drops(20)
+        self.assertEqual((statistics.drops, statistics.measured_drops()), (13, 8))
+
+    def test_drops_that_are_not_known_when_measuring_begins(self):
+        statistics = pyperf3.DatagramStatistics(5, False)
+        statistics.start_measuring()
+        self.assertIsNone(statistics.measured_drops())
+        statistics.count_drops(100)
+        statistics.count_drops(103)
+        statistics.lost = 10
+        self.assertEqual(statistics.measured_drops(), 3)
+
+    def test_streams_of_tcp_know_of_no_drops(self):
+        self.assertIsNone(pyperf3.StreamStatistics(4, False).measured_drops())
+
+    def test_mean_of_the_jitter_and_sum_of_the_losses(self):
+        rows = []
+        for lost, jitter in ((1, 0.25), (2, 0.5), (6, 0.75)):
+            statistics = pyperf3.DatagramStatistics(5, False)
+            statistics.bytes, statistics.packets = 1000, 30
+            statistics.lost, statistics.jitter = lost, jitter
+            rows.append(statistics.end_interval(0, 1, None, True))
+        made = pyperf3.interval_sum(rows)
+        self.assertEqual((made["jitter_ms"], made["lost_packets"], made["packets"],
+                          made["lost_percent"], made["bytes"], made["omitted"]),
+                         (500.0, 9, 90, 10.0, 3000, True))
+        for row in rows:
+            row.update(lost_packets=0, packets=0)
+        self.assertEqual(pyperf3.interval_sum(rows)["lost_percent"], 0)
+
+    def test_percent(self):
+        for part, whole, wanted in ((0, 0, 0), (5, 0, 0), (0, 5, 0), (1, 4, 25), (3, 3, 100)):
+            self.assertEqual(pyperf3.percent(part, whole), wanted)
+
+
+def result(**more):
+    """Return a StreamResult of one stream, of which nothing came but what is given."""
+    values = dict(id=1, bytes=0, retransmits=-1, jitter=0.0, errors=0, omitted_errors=0,
+                  packets=0, omitted_packets=0, start_time=0.0, end_time=1.0, dropped=None)
+    values.update(more)
+    return pyperf3.StreamResult(**values)
+
+
+def counted(document, index):
+    """Return a dict of what the end that printed a document has counted of one stream."""
+    rows = [interval["streams"][index] for interval in document["intervals"]]
+    figures = collections.Counter()
+    for row in rows:
+        kind = "omitted_" if row["omitted"] else ""
+        figures[kind + "packets"] += row["packets"]
+        figures[kind + "lost"] += row.get("lost_packets", 0)
+        figures[kind + "bytes"] += row["bytes"]
+    figures["jitter"] = rows[-1].get("jitter_ms", 0) / 1000
+    return figures
+
+
+def result_of(document, index):
+    """Return the StreamResult that the end that printed a document sent of one stream."""
+    figures = counted(document, index)
+    return result(
+        id=pyperf3.stream_ids(index + 1)[index], bytes=figures["bytes"], jitter=figures["jitter"],
+        errors=figures["lost"] + figures["omitted_lost"], omitted_errors=figures["omitted_lost"],
+        packets=figures["packets"] + figures["omitted_packets"],
+        omitted_packets=figures["omitted_packets"], end_time=own_time(document))
+
+
+def own_time(document):
+    """Return the seconds that the end that printed a document measured."""
+    end = document["end"]
+    sends = document["intervals"][0]["streams"][0]["sender"]
+    return end["sum_sent" if sends else "sum_received"]["end"]
+
+
+def statistics_of(document, index):
+    """Return the DatagramStatistics of one stream of a captured test."""
+    figures = counted(document, index)
+    row = document["intervals"][0]["streams"][index]
+    statistics = pyperf3.DatagramStatistics(row["socket"], row["sender"])
+    statistics.bytes = figures["omitted_bytes"]
+    statistics.packets, statistics.lost = figures["omitted_packets"], figures["omitted_lost"]
+    statistics.start_measuring()
+    statistics.bytes += figures["bytes"]
+    statistics.packets += figures["packets"]
+    statistics.lost += figures["lost"]
+    statistics.jitter = figures["jitter"]
+    statistics.out_of_order = document["end"]["streams"][index]["udp"]["out_of_order"]
+    return statistics
+
+
+def with_our_times(document):
+    """Return the end object of a client's document as pyperf3 makes it.
+
+    differs: with --bidir iperf3 takes the client's time for the senders of both directions.
+    """
+    end = document["end"]
+    parallel = document["start"]["test_start"]["num_streams"]
+    client, server = end["sum_sent"]["end"], end["sum_received"]["end"]
+
+    def changed(figures, time, rate_time, rate_before):
+        rate = figures["bits_per_second"] * rate_before / rate_time
+        return dict(figures, end=time, seconds=time, bits_per_second=rate)
+    made = collections.OrderedDict(end)
+    made["streams"] = [
+        {"udp": changed(row["udp"], server, server, client) if at >= parallel else row["udp"]}
+        for at, row in enumerate(end["streams"])]
+    for name, time, rate_time, before in (("sum", client, server, client),
+                                          ("sum_sent", server, server, client),
+                                          ("sum_received", client, client, server)):
+        name += "_bidir_reverse"
+        made[name] = changed(end[name], time, rate_time, before)
+    return made
+
+
+class DatagramSummaries(Rows):
+    """datagram_totals, sum_of_totals and datagram_summary."""
+
+    def figures(self, sender, **more):
+        statistics = pyperf3.DatagramStatistics(5, sender)
+        for name, value in more.items():
+            setattr(statistics, name, value)
+        return statistics
+
+    def test_all_captured_ends(self):
+        """From what both ends counted the end object of each is made again."""
+        found = {(name, role): document for name, role, document in documents("UDP")}
+        self.assertEqual(len(found), 16)
+        for (name, role), document in sorted(found.items()):
+            other = found[name, "server" if role == "client" else "client"]
+            with self.subTest(case=name, role=role):
+                end, rows = self.made(document, role, other)
+                wanted = document["end"]
+                if role == "client" and document["start"]["test_start"]["bidir"]:
+                    wanted = with_our_times(document)
+                own = end.pop("pyperf3", None)
+                self.assertEqual(own is not None,
+                                 document["start"]["test_start"]["num_streams"] > 1)
+                self.assertEqual(list(end), list(wanted))
+                self.assertEqual(len(end["streams"]), len(wanted["streams"]))
+                for mine, row in zip(end["streams"], wanted["streams"]):
+                    self.assertEqual(list(mine), ["udp"])
+                    self.close(mine["udp"], row["udp"])
+                for key in wanted:
+                    if key.startswith("sum"):
+                        self.close(end[key], wanted[key])
+                self.check_rows(rows, end, document)
+
+    def made(self, document, role, other):
+        """Return the end object, and the rows of text, of one end of a captured test."""
+        setup = document["start"]["test_start"]
+        parameters = pyperf3.Parameters()
+        parameters.protocol = "UDP"
+        parameters.parallel, parameters.length = setup["num_streams"], setup["blksize"]
+        parameters.reverse, parameters.bidirectional = bool(setup["reverse"]), bool(setup["bidir"])
+        events = []
+        test = pyperf3.Test(pyperf3.Settings(), parameters, role == "server",
+                            lambda name, data, **more: events.append((name, data, more)))
+        self.addCleanup(test.close)
+        streams = [pyperf3.Stream(stream, None, test.sends(index), None, None, 0,
+                                  statistics_of(document, index))
+                   for index, stream in enumerate(test.ids)]
+        self.assertEqual([stream.sender for stream in streams],
+                         [stream.statistics.sender for stream in streams])
+        test.streams = streams
+        test.local_time = own_time(document)
+        if role == "client":
+            results = [result_of(other, index) for index in range(len(test.ids))]
+            test.remote = pyperf3.Results(
+                1.0, 2.0, 3.0, 0, None,
+                collections.OrderedDict((each.id, each) for each in results), None)
+        test.emit_end()
+        test.streams = []
+        (name, end, more), = events
+        self.assertEqual(name, "end")
+        return end, more["rows"]
+
+    def close(self, made, wanted):
+        self.assertEqual(list(made), list(wanted))
+        for name, value in wanted.items():
+            self.assertAlmostEqual(made[name], value, delta=abs(value) * 1e-12, msg=name)
+        self.assertIs(made["sender"], wanted["sender"])
+
+    def check_rows(self, rows, end, document):
+        """The rows of the text are those of the streams of each direction, then their sum."""
+        parallel = document["start"]["test_start"]["num_streams"]
+        suffixes = ["", "_bidir_reverse"] if "sum_bidir_reverse" in end else [""]
+        self.assertEqual(len(rows), (parallel + 1) * len(suffixes))
+        for number, suffix in enumerate(suffixes):
+            group = rows[number * (parallel + 1):(number + 1) * (parallel + 1)]
+            streams = end["streams"][number * parallel:(number + 1) * parallel]
+            for row, stream in zip(group, streams):
+                whole = stream["udp"]
+                self.assertEqual((row.sent["socket"], row.received["socket"], row.sender,
+                                  row.out_of_order, row.received["lost_packets"],
+                                  row.received["jitter_ms"]),
+                                 (whole["socket"], whole["socket"], whole["sender"],
+                                  whole["out_of_order"], whole["lost_packets"],
+                                  whole["jitter_ms"]))
+            total = group[-1]
+            self.assertEqual(total.sent, end["sum_sent" + suffix])
+            self.assertEqual(total.received, end["sum_received" + suffix])
+            self.assertEqual(total.sent["bytes"], sum(row.sent["bytes"] for row in group[:-1]))
+            self.assertEqual(total.received["lost_packets"],
+                             sum(row.received["lost_packets"] for row in group[:-1]))
+
+    def test_a_sender_takes_the_loss_from_the_receiver(self):
+        statistics = self.figures(True, bytes=1260000, packets=1260, omitted_bytes=260000,
+                                  omitted_packets=260)
+        remote = result(bytes=900000, jitter=0.25, errors=120, omitted_errors=20, packets=1255,
+                        omitted_packets=255, dropped=9)
+        self.assertEqual(
+            pyperf3.datagram_totals(statistics, remote),
+            pyperf3.DatagramTotals(5, True, 1000000, 900000, 1000, 1000, 100, 0, 0.25, 9))
+        self.assertEqual(pyperf3.datagram_totals(statistics, None),
+                         pyperf3.DatagramTotals(5, True, 1000000, 0, 1000, 0, 0, 0, 0.0, None))
+
+    def test_a_receiver_takes_only_counts_from_the_sender(self):
+        """What a sending server says of the loss is an echo."""
+        statistics = self.figures(False, bytes=900, packets=10, lost=1, out_of_order=2, jitter=0.5)
+        remote = result(bytes=1200, jitter=9.0, errors=7, packets=15, omitted_packets=3,
+                        dropped=77)
+        statistics.count_drops(4)
+        self.assertEqual(pyperf3.datagram_totals(statistics, remote),
+                         pyperf3.DatagramTotals(5, False, 1200, 900, 12, 10, 1, 2, 0.5, 0))
+        self.assertEqual(pyperf3.datagram_totals(statistics, None),
+                         pyperf3.DatagramTotals(5, False, 0, 900, 0, 10, 1, 2, 0.5, 0))
+
+    def test_loss_of_an_omitted_part_that_is_not_told_is_not_known(self):
+        for omitted, errors, told, lost in ((26, 3, None, None), (26, 3, 1, 2), (26, 3, 3, 0),
+                                            (0, 3, None, 3), (26, 0, None, 0), (26, 3, 5, 0)):
+            with self.subTest(omitted=omitted, errors=errors, told=told):
+                statistics = self.figures(True, packets=51, omitted_packets=omitted)
+                remote = result(packets=51, errors=errors, omitted_errors=told,
+                                omitted_packets=None if told is None else omitted)
+                totals = pyperf3.datagram_totals(statistics, remote)
+                self.assertEqual(totals.lost, lost)
+                whole, _, received = pyperf3.datagram_summary(totals, 1.0, 1.0)
+                self.assertEqual((whole["lost_packets"], received["lost_packets"]),
+                                 (lost or 0, lost or 0))
+
+    def test_counts_of_the_other_end_never_become_negative(self):
+        remote = result(packets=5, omitted_packets=9, errors=1, omitted_errors=4)
+        for sender in (True, False):
+            totals = pyperf3.datagram_totals(self.figures(sender), remote)
+            self.assertEqual((totals.sent_packets, totals.received_packets, totals.lost),
+                             (0, 0, 0))
+
+    def totals(self, **more):
+        values = dict(socket=5, sender=True, sent_bytes=1000, received_bytes=900, sent_packets=10,
+                      received_packets=9, lost=1, out_of_order=2, jitter=0.5, drops=3)
+        values.update(more)
+        return pyperf3.DatagramTotals(**values)
+
+    def test_sums(self):
+        group = [self.totals(), self.totals(socket=7, jitter=0.25, lost=0)]
+        self.assertEqual(pyperf3.sum_of_totals(group, True), pyperf3.DatagramTotals(
+            None, True, 2000, 1800, 20, 18, 1, 4, 0.375, 6))
+
+    def test_sums_of_what_is_not_known_of_one_stream_are_not_known(self):
+        group = [self.totals(), self.totals(lost=None, drops=None)]
+        total = pyperf3.sum_of_totals(group, False)
+        self.assertEqual((total.lost, total.drops, total.sent_packets, total.sender),
+                         (None, None, 20, False))
+
+    def test_sums_without_streams_are_zero(self):
+        for sender in (True, False):
+            total = pyperf3.sum_of_totals([], sender)
+            self.assertEqual(total, pyperf3.DatagramTotals(None, sender, 0, 0, 0, 0, 0, 0, 0.0,
+                                                           None))
+            for made in pyperf3.datagram_summary(total, 0.0, 0.0):
+                self.assertEqual(list(made), [
+                    "start", "end", "seconds", "bytes", "bits_per_second", "jitter_ms",
+                    "lost_packets", "packets", "lost_percent", "sender"])
+                self.assertEqual(set(list(made.values())[:-1]), {0})
+
+    def test_whose_time_and_count_stand_where(self):
+        whole, sent, received = pyperf3.datagram_summary(self.totals(), 2.0, 4.0)
+        self.assertEqual((whole["end"], whole["seconds"], whole["bytes"],
+                          whole["bits_per_second"], whole["packets"], whole["lost_percent"]),
+                         (2.0, 2.0, 1000, 4000.0, 10, 10.0))
+        self.assertEqual((sent["end"], sent["bits_per_second"], sent["lost_packets"],
+                          sent["jitter_ms"], sent["sender"]), (2.0, 4000.0, 0, 0, True))
+        self.assertEqual((received["end"], received["bits_per_second"], received["packets"],
+                          received["jitter_ms"], received["sender"]),
+                         (4.0, 1800.0, 9, 500.0, False))
+        self.assertAlmostEqual(received["lost_percent"], 100 / 9.0)
+        total, _, received = pyperf3.datagram_summary(self.totals(socket=None), 2.0, 4.0)
+        # A sum has the receiver's time, a rate by the sender's, and percents of what was sent.
+        self.assertEqual((total["end"], total["seconds"], total["bytes"],
+                          total["bits_per_second"], total["lost_percent"]),
+                         (4.0, 4.0, 1000, 4000.0, 10.0))
+        self.assertEqual(received["lost_percent"], 10.0)
+
+    def test_a_receiving_server_does_not_know_what_was_sent(self):
+        unknown = dict(sender=False, sent_bytes=0, sent_packets=0)
+        whole, sent, received = pyperf3.datagram_summary(self.totals(**unknown), 2.0, 2.0)
+        self.assertEqual((whole["packets"], whole["lost_percent"], sent["packets"]), (9, 0, 0))
+        self.assertAlmostEqual(received["lost_percent"], 100 / 9.0)
+        total, _, _ = pyperf3.datagram_summary(self.totals(socket=None, **unknown), 2.0, 2.0)
+        self.assertAlmostEqual(total["lost_percent"], 100 / 9.0)
+
+
+class Reference:
+    """iperf3's rules for one stream of datagrams, one at a time, as plain as they are."""
+
+    def __init__(self, highest=0):
+        self.highest = highest
+        self.lost = self.out_of_order = self.bytes = 0
+        self.jitter = 0.0
+        self.transit = None
+
+    def take(self, number, size, sent, arrived):
+        """sent, arrived: microseconds."""
+        self.bytes += size
+        if number >= self.highest + 1:
+            self.lost += number - 1 - self.highest
+            self.highest = number
+        else:
+            self.out_of_order += 1
+            if self.lost > 0:
+                self.lost -= 1
+        transit = arrived - sent
+        if self.transit is not None:
+            self.jitter += (abs(transit - self.transit) / 1e6 - self.jitter) / 16
+        else:
+            self.jitter += (0 - self.jitter) / 16
+        self.transit = transit
+
+
+Datagram = collections.namedtuple("Datagram", "number size sent arrived")  # microseconds
+
+
+class Counting(unittest.TestCase):
+    """UdpReceiver's counting, without a network."""
+
+    def setUp(self):
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(self.sock.close)
+
+    def receiver(self, length=100, wide=False, highest=0):
+        parameters = pyperf3.Parameters()
+        parameters.protocol, parameters.length = "UDP", length
+        parameters.wide_counters = wide
+        self.counters = pyperf3.Counters(1)
+        made = pyperf3.UdpReceiver(self.sock, self.counters, 0, parameters)
+        made._highest = highest
+        return made
+
+    @staticmethod
+    def headers(datagrams, wide, spacing=0):
+        layout = struct.Struct("!IIQ" if wide else "!III")
+        mask = 2 ** 64 - 1 if wide else 2 ** 32 - 1
+        memory = b"".join(
+            layout.pack(*(divmod(each.sent, 1000000) + (each.number & mask,))).ljust(spacing)
+            for each in datagrams)
+        return pyperf3.DatagramHeaders(memory, wide, spacing)
+
+    def feed(self, receiver, datagrams):
+        """Let a receiver account for a batch of datagrams."""
+        wide = receiver.parameters.wide_counters
+        receiver._account_datagrams(self.headers(datagrams, wide),
+                                    [each.size for each in datagrams],
+                                    [each.arrived / 1e6 for each in datagrams])
+
+    def feed_piece(self, receiver, datagrams, quick=True):
+        """Let a receiver account for what the kernel joined: all came with the first.
+
+        quick: as it does; else as single datagrams.
+        """
+        wide, length = receiver.parameters.wide_counters, receiver.parameters.length
+        headers = self.headers(datagrams, wide, length)
+        sizes = [each.size for each in datagrams]
+        if quick:
+            receiver._account_piece(headers, sum(sizes), datagrams[0].arrived / 1e6)
+        else:
+            sizes = [size for size in sizes if size == length] or sizes
+            receiver._account_datagrams(headers, sizes, [datagrams[0].arrived / 1e6] * len(sizes))
+
+    def numbered(self, numbers, size=100, first=0):
+        return [Datagram(number, size, 1000 * at, 1000 * at + 50)
+                for at, number in enumerate(numbers, first)]
+
+    def figures(self, receiver):
+        return (receiver._lost, receiver._highest, receiver._late, receiver._bytes)
+
+    def assertAgree(self, receiver, reference):
+        self.assertEqual(self.figures(receiver), (reference.lost, reference.highest,
+                                                  reference.out_of_order, reference.bytes))
+        self.assertAlmostEqual(receiver._jitter, reference.jitter,
+                               delta=1e-8 + 1e-6 * reference.jitter)
+
+    def batches(self, source, datagrams, most=64):
+        at = 0
+        while at < len(datagrams):
+            size = source.choice((1, 2, source.randrange(1, most + 1), most))
+            yield datagrams[at:at + size]
+            at += size
+
+    def test_what_iperf3_was_seen_to_count(self):
+        for numbers, wanted in (
+                ((1, 2, 5, 6), (2, 6, 0)), ((1, 2, 4, 3, 5), (0, 5, 1)), ((1, 2, 2, 3), (0, 3, 1)),
+                ((1, 3, 3, 2, 5), (1, 5, 2)), ((5, 6, 7), (4, 7, 0))):
+            for wide in (False, True):
+                for step in (1, 2, 10):
+                    with self.subTest(numbers=numbers, wide=wide, step=step):
+                        receiver = self.receiver(wide=wide)
+                        datagrams = self.numbered(numbers)
+                        for at in range(0, len(datagrams), step):
+                            self.feed(receiver, datagrams[at:at + step])
+                        self.assertEqual(self.figures(receiver),
+                                         wanted + (100 * len(numbers),))
+
+    def test_the_number_zero_is_a_hello_and_no_data(self):
+        for wide in (False, True):
+            receiver = self.receiver(wide=wide)
+            self.feed(receiver, self.numbered((0, 1, 2)))
+            self.assertEqual(self.figures(receiver), (0, 2, 0, 200))
+            self.feed(receiver, self.numbered((0,)))
+            self.feed(receiver, self.numbered((3, 0, 0, 4)))
+            self.assertEqual(self.figures(receiver), (0, 4, 0, 400))
+
+    def test_a_hello_leaves_no_trace_in_the_jitter(self):
+        receiver, other = self.receiver(), self.receiver()
+        datagrams = self.numbered(range(1, 9))
+        self.feed(receiver, datagrams[:4] + [Datagram(0, 100, 5, 10 ** 9)] + datagrams[4:])
+        self.feed(other, datagrams)
+        self.assertEqual((receiver._jitter, receiver._transit), (other._jitter, other._transit))
+
+    def test_datagrams_too_short_for_a_header_are_nothing(self):
+        for wide, short in ((False, (0, 1, 4, 11)), (True, (0, 4, 12, 15))):
+            for size in short:
+                receiver = self.receiver(wide=wide)
+                one, two = self.numbered((1, 2))
+                self.feed(receiver, [one, Datagram(77, size, 1, 10 ** 9), two])
+                self.feed(receiver, [Datagram(78, size, 1, 10 ** 9)])
+                self.assertEqual(self.figures(receiver), (0, 2, 0, 200))
+                self.assertLess(receiver._jitter, 1e-6)
+
+    def test_bytes_of_datagrams_of_other_sizes_are_counted_as_they_came(self):
+        receiver = self.receiver()
+        self.feed(receiver, [Datagram(1, 100, 0, 0), Datagram(2, 50, 0, 0),
+                             Datagram(3, 16, 0, 0), Datagram(4, 12, 0, 0)])
+        self.feed(receiver, [Datagram(5, 50, 0, 0)])
+        self.assertEqual(self.figures(receiver), (0, 5, 0, 228))
+
+    def test_counters_of_32_bits_wrap(self):
+        for numbers, lost, highest, late in (
+                ((-2, -1, 0, 1, 2), 0, 2, 0), ((-2, -1, 2, 3), 2, 3, 0),
+                ((-2, 0, -1, 1, 2), 0, 2, 1), ((-2, 1, 0, -1, 2), 0, 2, 2),
+                ((-1, 0, 0, 1), 0, 1, 1), ((-2, -1, 0), 0, 0, 0), ((2, -2, 3), 3, 3, 1)):
+            for step in (1, 2, 10):
+                with self.subTest(numbers=numbers, step=step):
+                    receiver = self.receiver(highest=2 ** 32 - 3)
+                    datagrams = self.numbered([2 ** 32 + number for number in numbers])
+                    for at in range(0, len(datagrams), step):
+                        self.feed(receiver, datagrams[at:at + step])
+                    self.assertEqual(self.figures(receiver), (lost, 2 ** 32 + highest, late,
+                                                              100 * len(numbers)))
+
+    def test_numbers_beyond_belief_are_not_data(self):
+        for wide, numbers in ((False, (2 ** 31 + 1, 2 ** 32 - 1, 2 ** 31 + 5)),
+                              (True, (2 ** 62, 2 ** 63, 2 ** 63 + 1, 2 ** 64 - 1, 2 ** 62 + 1))):
+            for number in numbers:
+                with self.subTest(wide=wide, number=number):
+                    receiver = self.receiver(wide=wide)
+                    self.feed(receiver, self.numbered((number,)))
+                    self.assertEqual(self.figures(receiver), (0, 0, 0, 0))
+                    self.feed(receiver, self.numbered((1, number, 2)))
+                    self.assertEqual(self.figures(receiver), (0, 2, 0, 200))
+
+    def test_the_greatest_number_fits_the_slots(self):
+        receiver = self.receiver(wide=True)
+        self.feed(receiver, self.numbered((1, 2 ** 62 - 1)))
+        self.assertEqual(self.figures(receiver), (2 ** 62 - 3, 2 ** 62 - 1, 0, 200))
+        self.assertLess(receiver._lost, 2 ** 63)
+
+    def stream(self, source, start, count, wild):
+        """Return datagrams after number `start`: some lost, swapped, doubled, and jittering."""
+        numbers = list(range(start + 1, start + 1 + count))
+        if wild:
+            numbers = [number for number in numbers if source.random() > 0.05]
+            for _ in range(count // 20):
+                at = source.randrange(len(numbers))
+                numbers.insert(source.randrange(len(numbers)), numbers[at])
+                if at + 3 < len(numbers):
+                    numbers[at], numbers[at + 3] = numbers[at + 3], numbers[at]
+        now, found = source.randrange(10 ** 12), []
+        offset = source.randrange(-10 ** 11, 10 ** 11)
+        for number in numbers:
+            now += source.choice((0, 0, 1, 20, source.randrange(1000)))
+            sent = max(0, now + offset + 10 ** 12)
+            found.append(Datagram(number, 100, sent, now + source.randrange(300)))
+        return found
+
+    def test_random_streams_in_batches_against_the_rules(self):
+        source = random.Random(44)
+        counted_losses = 0
+        for turn in range(1200):
+            wide = source.random() < 0.5
+            start = source.choice((0, 0, 65500, 2 ** 32 - 60 if not wide else 2 ** 48 - 60,
+                                   2 ** 31 - 50, 2 ** 33 - 70))
+            receiver, reference = self.receiver(wide=wide, highest=start), Reference(start)
+            for batch in self.batches(source, self.stream(source, start, 150, turn % 4)):
+                self.feed(receiver, batch)
+                for each in batch:
+                    reference.take(*each)
+                self.assertEqual(self.figures(receiver), (reference.lost, reference.highest,
+                                                          reference.out_of_order,
+                                                          reference.bytes), turn)
+            self.assertAgree(receiver, reference)
+            counted_losses += reference.lost
+        self.assertGreater(counted_losses, 1000)
+
+    def test_random_streams_in_pieces_against_the_rules(self):
+        """What the kernel joined counts as if it had come one by one, at one time."""
+        source = random.Random(45)
+        for turn in range(800):
+            wide, wild = source.random() < 0.5, turn % 4 == 0
+            start = source.choice((0, 65500, 2 ** 32 - 60))
+            receiver, reference = self.receiver(wide=wide, highest=start), Reference(start)
+            slow = self.receiver(wide=wide, highest=start)
+            for batch in self.batches(source, self.stream(source, start, 150, wild), 40):
+                if source.random() < 0.5:
+                    batch = [each._replace(sent=batch[0].sent) for each in batch]
+                if source.random() < 0.3:
+                    rest = source.randrange(0, 100)  # which is no datagram
+                    batch[-1] = batch[-1]._replace(size=rest)
+                self.feed_piece(receiver, batch)
+                self.feed_piece(slow, batch, quick=False)
+                for each in batch:
+                    if each.size == 100 or (len(batch) == 1 and each.size >= (
+                            16 if wide else 12)):
+                        reference.take(each.number, each.size, each.sent, batch[0].arrived)
+                self.assertEqual(self.figures(receiver), self.figures(slow))
+                self.assertAgree(receiver, reference)
+
+    def test_lengths_that_fit_no_words_count_alike_in_pieces(self):
+        for length in (17, 99, 102, 1001):
+            receiver, reference = self.receiver(length), Reference()
+            for first in (1, 11, 25):
+                batch = self.numbered(range(first, first + 10), length, first)
+                self.feed_piece(receiver, batch)
+                for each in batch:
+                    reference.take(each.number, each.size, each.sent, batch[0].arrived)
+            self.assertEqual(reference.lost, 4)
+            self.assertAgree(receiver, reference)
+
+    def test_jitter_of_a_steady_stream_is_none(self):
+        receiver = self.receiver()
+        for at in range(20):
+            self.feed(receiver, [Datagram(number, 100, number * 1000, number * 1000 + 77 * 10 ** 6)
+                                 for number in range(at * 10 + 1, at * 10 + 11)])
+        self.assertLess(receiver._jitter, 1e-9)
+
+    def test_jitter_approaches_the_difference_of_two_transits(self):
+        receiver = self.receiver()
+        for number in range(1, 400):
+            self.feed(receiver, [Datagram(number, 100, number * 1000,
+                                          number * 1000 + 500 * (number % 2))])
+            if number == 2:
+                self.assertAlmostEqual(receiver._jitter, 500e-6 / 16, delta=1e-9)
+            if number == 3:
+                self.assertAlmostEqual(receiver._jitter, 500e-6 * (1 / 16.0 + 15 / 256.0),
+                                       delta=1e-9)
+        self.assertAlmostEqual(receiver._jitter, 500e-6, delta=1e-9)
+
+    def test_clocks_of_any_origin_will_do(self):
+        for offset in (0, 10 ** 6, 10 ** 15):
+            receiver = self.receiver()
+            self.feed(receiver, [Datagram(number, 100, number * 1000 % 10 ** 9,
+                                          number * 1000 + offset) for number in range(1, 50)])
+            self.assertLess(receiver._jitter, 1e-6)
+
+    class Reader:
+        """What one call of the system brought."""
+
+        coalesced = kernel_time = False
+
+        def __init__(self, datagrams):
+            self.datagrams = datagrams
+
+        def sizes(self, count):
+            return [each.size for each in self.datagrams[:count]]
+
+        def arrivals(self, count):
+            return [each.arrived / 1e6 for each in self.datagrams[:count]]
+
+    def account(self, receiver, datagrams, kernel_time=False):
+        reader = self.Reader(datagrams)
+        reader.kernel_time = kernel_time
+        receiver._headers = [self.headers(datagrams, receiver.parameters.wide_counters)]
+        receiver._account(reader, len(datagrams))
+
+    def test_figures_come_to_the_control_plane_together(self):
+        receiver = self.receiver()
+        line = self.counters.line(0)
+        for number, numbers in enumerate(((1, 2, 4), (3, 6, 6)), 1):
+            self.account(receiver, self.numbered(numbers))
+            counts = self.counters.datagrams(line)
+            self.assertEqual(counts, pyperf3.DatagramCounts(
+                receiver._bytes, receiver._highest, receiver._lost, receiver._late,
+                receiver._jitter))
+            self.assertEqual(self.counters.ints[line + pyperf3._VERSION], 2 * number)
+        self.assertEqual(counts[:4], (600, 6, 0, 2))
+
+    def test_jitter_begins_anew_with_the_measured_part(self):
+        receiver = self.receiver()
+        line = self.counters.line(0)
+        self.account(receiver, [Datagram(1, 100, 0, 0), Datagram(2, 100, 0, 10 ** 6)])
+        self.assertGreater(self.counters.datagrams(line).jitter, 0.05)
+        self.counters.ints[line + pyperf3._MEASURING] = 1
+        self.account(receiver, [Datagram(4, 100, 0, 5 * 10 ** 6)])
+        counts = self.counters.datagrams(line)
+        self.assertEqual((counts.jitter, counts.packets, counts.lost), (0, 4, 1))
+        self.account(receiver, [Datagram(5, 100, 0, 5 * 10 ** 6 + 1600)])
+        self.assertAlmostEqual(self.counters.datagrams(line).jitter, 1e-4, delta=1e-9)
+
+    def test_a_clock_that_somebody_sets_is_no_jitter(self):
+        for noticed in (False, True):
+            receiver = self.receiver()
+            self.account(receiver, self.numbered((1, 2)), True)
+            if noticed:
+                receiver._clocks -= 3600
+            self.account(receiver, [Datagram(3, 100, 3000, 3600 * 10 ** 6)], True)
+            self.assertEqual(receiver._jitter < 1e-6, noticed)
+
+
+class Paces(unittest.TestCase):
+    """Pace, by a clock of our own."""
+
+    START = 1000.0
+
+    def run_for(self, seconds, length=1250, rate=10 ** 7, burst=0, stalls=(), cost=0.0, most=64):
+        """Return [(time, how many)] of what is sent.
+
+        stalls: (time, seconds) when nothing runs; cost: seconds of a call; most: per call.
+        """
+        parameters = pyperf3.Parameters()
+        parameters.length, parameters.rate, parameters.burst = length, rate, burst
+        pace = pyperf3.Pace(parameters, self.START)
+        now, sent, found, stalls = self.START, 0, [], list(stalls)
+        while now < self.START + seconds:
+            if stalls and now >= self.START + stalls[0][0]:
+                now += stalls.pop(0)[1]
+            due = pace.due(now, sent)
+            self.assertGreaterEqual(due, 0)
+            if due < 1:
+                self.assertGreater(pace.wait, 0)
+                self.assertLessEqual(pace.wait, 0.02)  # a stop is seen in time
+                now += max(pace.wait, 1e-6)  # a clock never stands still
+                continue
+            count = min(due, most)
+            found.append((now - self.START, count))
+            sent += count
+            now += cost
+        return found
+
+    def test_rate_is_exact(self):
+        source = random.Random(46)
+        for _ in range(60):
+            length = source.choice((16, 64, 1000, 1448, 32768, 65507))
+            rate = int(length * 8 * 10 ** source.uniform(0, 4.5))
+            gap = length * 8.0 / rate
+            found = self.run_for(2 + 10 * gap, length, rate, cost=source.choice((0, 1e-5)) or 1e-6)
+            sent = 0
+            for when, count in found:
+                sent += count
+                # number k is due at (k - 1) gaps: never earlier
+                self.assertLessEqual((sent - 1) * gap, when + 1e-6, (length, rate))
+            self.assertAlmostEqual(sent * gap, 2 + 10 * gap, delta=2 * gap + 0.0011,
+                                   msg=(length, rate))
+
+    def test_the_first_leaves_at_once_and_the_others_in_time(self):
+        found = self.run_for(1.0, 1250, 100000)  # every 0.1 s
+        self.assertEqual([count for _, count in found], [1] * len(found))
+        for number, (when, _) in enumerate(found):
+            self.assertAlmostEqual(when, number * 0.1, delta=1e-6)
+        self.assertGreaterEqual(len(found), 10)
+
+    def test_after_a_stall_a_slow_stream_makes_no_clump(self):
+        for gap in (0.001, 0.01, 0.05):
+            rate = int(round(10000 / gap))
+            found = self.run_for(3.0, 1250, rate, stalls=((1.0, 0.2),), cost=1e-5)
+            self.assertEqual(set(count for _, count in found), {1})
+            for (one, _), (two, _) in zip(found, found[1:]):
+                self.assertGreaterEqual(two - one, gap / 2 - 1e-6)
+            # and what was late is made up for
+            self.assertAlmostEqual(len(found), 3.0 / gap, delta=2)
+
+    def test_a_long_stall_is_not_made_up_for(self):
+        for rate in (10 ** 5, 10 ** 6, 10 ** 7, 10 ** 8, 10 ** 9):
+            gap = 10000.0 / rate
+            found = self.run_for(12.0, 1250, rate, stalls=((1.0, 10.0),), cost=1e-5, most=10 ** 6)
+            sent = sum(count for _, count in found)
+            debt = pyperf3._MAX_DEBT / gap
+            self.assertLessEqual(sent, 2.0 / gap + debt + 3)
+            self.assertGreaterEqual(sent, 2.0 / gap + min(debt, 1.0 / gap) * 0.9 - 3)
+            self.assertLessEqual(max(count for _, count in found), debt + 2)
+
+    def test_a_short_stall_of_a_fast_stream_is_made_up_for(self):
+        found = self.run_for(3.0, 1250, 10 ** 8, stalls=((1.0, 0.2),), cost=1e-5)
+        self.assertAlmostEqual(sum(count for _, count in found), 30000, delta=2 + 64)
+
+    def test_a_kernel_that_takes_fewer_loses_none(self):
+        found = self.run_for(2.0, 1250, 10 ** 8, stalls=((0.5, 0.1),), cost=1e-5, most=3)
+        self.assertEqual(max(count for _, count in found), 3)
+        self.assertAlmostEqual(sum(count for _, count in found), 20000, delta=4)
+
+    def test_bursts(self):
+        for burst, most in ((5, 64), (2, 64), (10, 3), (1000, 64)):
+            found = self.run_for(20.0, 1000, 10 ** 6, burst, cost=1e-6, most=most)
+            gap, sent, begins = 0.008, 0, []
+            for when, count in found:
+                if sent % burst == 0:
+                    begins.append(when)
+                sent += count
+                self.assertLessEqual(count, burst - (sent - count) % burst)
+            for number, when in enumerate(begins):
+                self.assertAlmostEqual(when, number * burst * gap, delta=0.002)
+            # all of a burst leaves at once, in as many calls as it takes
+            for when, _ in found:
+                self.assertLess(min(when - begin for begin in begins if begin <= when), 0.002)
+            self.assertGreaterEqual(len(begins), 20 / (burst * gap) - 1)
+
+    def test_a_burst_of_one_is_none(self):
+        self.assertEqual(self.run_for(0.5, 1250, 10 ** 6, 1), self.run_for(0.5, 1250, 10 ** 6))
+
+    def test_bursts_after_a_long_stall(self):
+        found = self.run_for(12.0, 1000, 10 ** 6, 5, stalls=((1.0, 10.0),), cost=1e-6)
+        sent = sum(count for _, count in found)
+        self.assertLessEqual(sent, (2.0 + pyperf3._MAX_DEBT) / 0.008 + 10)
+        self.assertEqual(set(count for _, count in found), {5})
 
 
 class KernelFigures(unittest.TestCase):

@@ -161,6 +161,17 @@ def system(number):
 
 
 CAPTURED = {
+    # differs: ours tells the client `test authorization failed`, and says so itself.
+    "auth-bad client": pyperf3.IperfError(109),
+    "auth-bad server": pyperf3.IperfError(0),
+    "auth-missing client": pyperf3.IperfError(109),
+    "auth-missing server": pyperf3.IperfError(0),
+    "err-logfile-refused client": pyperf3.IperfError(
+        103, OSError(errno.ECONNREFUSED, "Connection refused")),
+    "err-bitrate-limit client": pyperf3.IperfError(27, None, 0),
+    "err-bitrate-limit server": pyperf3.IperfError(27),
+    "sig-client-sigterm-udp client": pyperf3.Interrupted("by signal Terminated(15)"),
+    "sig-client-sigterm-udp server": pyperf3.IperfError(119),
     "err-affinity client": pyperf3.IperfError(132, system(errno.EINVAL), errno.EINVAL),
     "err-affinity server": pyperf3.IperfError(132, system(errno.EBADF)),
     "err-bind client": pyperf3.IperfError(102, system(errno.EADDRNOTAVAIL)),
@@ -265,7 +276,7 @@ class Errors(unittest.TestCase):
     def test_texts_of_all_numbers_are_those_of_a_real_client(self):
         """A server sends every error number there is to iperf3 3.22, which prints its text."""
         real = support.real("3.22")
-        numbers = sorted(pyperf3.ERRORS) + [99, 400]
+        numbers = [number for number in sorted(pyperf3.ERRORS) if number < 900] + [99, 400]
         texts = {}
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
             listener.bind(("127.0.0.1", 0))

@@ -28,9 +28,14 @@ SEEN = {
     "3.9 UDP": '{"udp":true,"omit":0,"time":3,"parallel":1,"len":32768,"bandwidth":1048576,'
                '"pacing_timer":1000,"client_version":"3.9"}',
     "3.1": '{"tcp":true,"omit":0,"time":3,"parallel":1,"len":131072,"client_version":"3.1"}',
+    "3.22 UDP bidir": '{"udp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,'
+                      '"bidirectional":true,"len":1000,"bandwidth":200000,"pacing_timer":1000,'
+                      '"gso":0,"gso_dg_size":0,"gso_bf_size":65507,"gro":0,"gro_bf_size":65507,'
+                      '"udp_counters_64bit":1,"client_version":"3.22"}',
 }
 
-# Results that were seen: TCP of 3.22, client and server; bidirectional UDP of 3.12.
+# Results that were seen: TCP of 3.22, client and server; bidirectional UDP of 3.22's client and
+# of 3.12's server.
 CLIENT_RESULTS = (
     '{"cpu_util_total":0.30782068147745939,"cpu_util_user":0,"cpu_util_system":'
     '0.30772086932393239,"sender_has_retransmits":1,"congestion_used":"bbr","streams":[{"id":1,'
@@ -41,6 +46,13 @@ SERVER_RESULTS = (
     '"cpu_util_system":0,"sender_has_retransmits":-1,"congestion_used":"bbr","streams":[{"id":1,'
     '"bytes":638976,"retransmits":-1,"jitter":0,"errors":0,"omitted_errors":0,"packets":0,'
     '"omitted_packets":0,"start_time":0,"end_time":1.001449}]}')
+UDP_RESULTS = (
+    '{"cpu_util_total":0.16362662816471946,"cpu_util_user":0.16372633969925007,'
+    '"cpu_util_system":0,"sender_has_retransmits":0,"streams":[{"id":1,"bytes":25000,'
+    '"retransmits":-1,"jitter":0,"errors":0,"omitted_errors":0,"packets":25,"omitted_packets":0,'
+    '"start_time":0,"end_time":1.001787},{"id":3,"bytes":26000,"retransmits":-1,"jitter":'
+    '0.00012331230005876591,"errors":0,"omitted_errors":0,"packets":26,"omitted_packets":0,'
+    '"start_time":0,"end_time":1.00179}]}')
 OLD_RESULTS = (
     '{"cpu_util_total":1.5609965464236522,"cpu_util_user":1.5609965464236522,"cpu_util_system":0,'
     '"sender_has_retransmits":18446744073709551615,"streams":[{"id":1,"bytes":25000,"retransmits"'
@@ -314,10 +326,13 @@ class Reading(unittest.TestCase):
                     self.assertIsInstance(pyperf3.to_integer(value), int)
 
 
-def asked(line=""):
-    """Return the parameters of a client's command line."""
-    return pyperf3.Parameters.from_settings(
+def asked(line="", mss=32768):
+    """Return the parameters of a client's command line. mss: of the control connection."""
+    parameters = pyperf3.Parameters.from_settings(
         pyperf3.Settings.from_arguments(["-c", "h"] + line.split()))
+    if parameters.protocol == "UDP":
+        parameters.choose_length(mss)
+    return parameters
 
 
 def received(document):
@@ -335,10 +350,20 @@ SENT = (
     "--bidir -P 2", "-O 2 -t 3", "-w 128K", "-l 1000", "-b 5M -l 16K", "-b 1M/10 -l 1K", "-b 0",
     "-M 1400", "-N", "-S 0x20", "--dscp ef", "-T title", "--extra-data x", "-C reno",
     "--get-server-output", "--repeating-payload", "-Z", "-Z -R", "--skip-rx-copy",
-    "-4 -B 127.0.0.1", "-i 0.5 -V -f k -J",
+    "-4 -B 127.0.0.1", "-i 0.5 -V -f k -J", "-L 1", "-L 0xfffff -N", "--gsro",
+    "--udp-counters-64bit", "--dont-fragment",
+    "-u", "-u -t 1", "-u -b 0", "-u -b 10M", "-u -b 5M/10 -l 1200", "-u -b 1/1000", "-u -l 0",
+    "-u -l 16", "-u -l 65507", "-u -R", "-u --bidir -P 2", "-u -n 100K", "-u -k 5", "-u -O 1",
+    "-u -b 100K", "-u -S 8 -w 64K", "-u -M 1400 -N", "-u -Z", "-u -C reno", "-u --skip-rx-copy",
+    "-u --udp-counters-64bit", "-u --dont-fragment", "-u -L 77", "-u --repeating-payload",
+    "-u --gsro", "-u --gsro -l 1400", "-u --gsro -l 64", "-u --gsro -l 16", "-u --gsro -l 65507",
+    "-u --gsro -l 32753", "-u --gsro -l 32754", "-u --gsro -R --bitrate 0",
 )
 EVERYTHING = ("-R -N -M 1400 -w 64K -P 2 -O 1 -T t --extra-data e -C cubic -Z -S 8 -b 1G/5 -l 64K"
               " --get-server-output --repeating-payload --skip-rx-copy -t 7")
+UDP_EVERYTHING = (
+    "-u -R -M 1400 -w 64K -P 2 -O 1 -T t --extra-data e -S 8 -L 5 -b 1G/5 -l 1400 -t 7"
+    " --get-server-output --repeating-payload --udp-counters-64bit --dont-fragment --gsro")
 ENORMOUS = ("-n -1", "-k -1", "-b -1 -l 1K", "-n 9999999T")
 
 # Documents, compared with what a real server says to them.
@@ -365,13 +390,31 @@ COMPARED = (
     b'{"TOS":256,"flowlabel":0}', b'{"flowlabel":0,"omit":601}', b'{"len":0,"burst":0}',
     b'{"len":0,"TOS":256}', b'{"len":0,"flowlabel":0}', b'{"len":0,"fqrate":-1}',
     b'{"parallel":0,"bandwidth":-1}', b'{"burst":0,"fqrate":-1}',
+    # UDP needs a size of its datagrams
+    b'{"udp":true}', b'{"udp":true,"len":0}', b'{"udp":true,"len":15}',
+    b'{"udp":true,"len":16}', b'{"udp":true,"len":65507}', b'{"udp":true,"len":65508}',
+    b'{"udp":true,"len":1048576}', b'{"udp":true,"len":1048577}',
+    b'{"udp":true,"len":-1}', b'{"udp":false,"len":15}',
+    b'{"udp":true,"len":"1000"}', b'{"udp":true,"len":15.9}', b'{"udp":true,"len":65507.9}',
+    b'{"len":15,"udp":true}', b'{"udp":1,"len":15}', b'{"tcp":true,"udp":true,"len":65508}',
+    b'{"udp":true,"tcp":true,"len":15}', b'{"tcp":true,"len":15}',
+    b'{"udp":true,"len":16,"gso":-1}', b'{"udp":true,"len":16,"gso":2}',
+    b'{"udp":true,"len":16,"gso_dg_size":-1}', b'{"udp":true,"len":16,"gso_dg_size":0}',
+    b'{"udp":true,"len":16,"gso_bf_size":-1}', b'{"udp":true,"len":16,"gso_bf_size":1e9}',
+    b'{"udp":true,"len":16,"gro":-1}', b'{"udp":true,"len":16,"gro":2}',
+    b'{"udp":true,"len":16,"gro":1}', b'{"udp":true,"len":16,"gro_bf_size":-1}',
+    b'{"gso":-1}', b'{"gro":2}', b'{"gro_bf_size":-1}', b'{"gso_bf_size":-1,"TOS":256}',
+    b'{"udp":true,"len":16,"burst":0}', b'{"udp":true,"len":15,"burst":0}',
+    b'{"udp":true,"len":15,"TOS":256}', b'{"udp":true,"len":15,"flowlabel":0}',
+    b'{"udp":true,"gro":2,"len":15}', b'{"udp":true,"omit":601}', b'{"udp":true,"parallel":0}',
+    b'{"udp":true,"len":16,"bandwidth":-1,"gro":2}', b'{"udp":true,"len":16,"gro":2,"TOS":256}',
     # bytes that are not plain JSON
     b'{} trailing', b'{"time":86401}}}}', b'   {"time":86401}   ', b'\n\t{"time":86401}',
     b'{"time":86401', b'{"time":', b'{', b'x', b' ', b'{"time":86401,}', b'{time:86401}',
     b"{'time':86401}", b'{"time":0x15181}', b'{"time":+86401}',
     b'{"title":"a\nb\x01","time":86401}', b'{"title":"\xe9\xff","time":86401}',
     b'{"title":"\\u00e9\\"","time":86401}', b'{"title":"\\q","time":86401}',
-    b'{"a":' + b'[' * 300 + b']' * 300 + b',"time":86401}', b'{"a":' + b'[' * 3000,
+    b'{"a":' + b'[' * 90 + b']' * 90 + b',"time":86401}', b'{"a":' + b'[' * 3000,
     b'{"client_version":"3.22","time":86401}' + b' ' * 4000,
 )
 
@@ -383,18 +426,24 @@ class ParameterDocuments(unittest.TestCase):
         for name, protocol, values in (
                 ("3.22", "TCP", (10, 1, 131072, 0)), ("3.22 rate", "TCP", (1, 1, 16384, 5000000)),
                 ("3.22 UDP", "UDP", (1, 1, 32768, 1048576)), ("3.12", "TCP", (1, 3, 131072, 0)),
-                ("3.9 UDP", "UDP", (3, 1, 32768, 1048576)), ("3.1", "TCP", (3, 1, 131072, 0))):
+                ("3.9 UDP", "UDP", (3, 1, 32768, 1048576)), ("3.1", "TCP", (3, 1, 131072, 0)),
+                ("3.22 UDP bidir", "UDP", (1, 1, 1000, 200000))):
             with self.subTest(name=name):
                 got, _ = received(pyperf3.decode_json(SEEN[name].encode("ascii")))
                 self.assertEqual((got.time, got.parallel, got.length, got.rate), values)
                 self.assertEqual(got.protocol, protocol)
                 self.assertEqual((got.omit, got.bytes, got.blocks), (0, 0, 0))
-                self.assertFalse(got.reverse or got.bidirectional or got.no_delay)
+                self.assertEqual(got.bidirectional, name == "3.22 UDP bidir")
+                self.assertEqual(got.wide_counters, name == "3.22 UDP bidir")
+                self.assertFalse(got.reverse or got.no_delay or got.gso or got.gro)
 
     def test_documents_that_were_seen_are_sent(self):
         self.assertEqual(pyperf3.encode_json(asked().to_json()), SEEN["3.22"])
         self.assertEqual(pyperf3.encode_json(asked("-t 1 -b 5M -l 16K").to_json()),
                          SEEN["3.22 rate"])
+        self.assertEqual(pyperf3.encode_json(asked("-u -t 1").to_json()), SEEN["3.22 UDP"])
+        line = "-u --bidir -b 200K -l 1000 --udp-counters-64bit -t 1"
+        self.assertEqual(pyperf3.encode_json(asked(line).to_json()), SEEN["3.22 UDP bidir"])
 
     def test_order_of_the_members(self):
         everything = asked(EVERYTHING).to_json()
@@ -407,8 +456,56 @@ class ParameterDocuments(unittest.TestCase):
         for name in ("get_server_output", "repeating_payload", "zerocopy", "skip_rx_copy"):
             self.assertEqual(pyperf3.encode_json(everything[name]), "1")
 
+    def test_order_of_the_members_of_udp(self):
+        everything = asked(UDP_EVERYTHING).to_json()
+        self.assertEqual(list(everything), (
+            "udp omit time num blockcount MSS parallel reverse window len bandwidth pacing_timer"
+            " burst gso gso_dg_size gso_bf_size gro gro_bf_size TOS flowlabel title extra_data"
+            " get_server_output udp_counters_64bit repeating_payload dont_fragment"
+            " client_version").split())
+        self.assertIs(everything["udp"], True)
+        for name in ("udp_counters_64bit", "dont_fragment", "gso", "gro"):
+            self.assertEqual(pyperf3.encode_json(everything[name]), "1")
+
+    def test_udp_alone_sends_the_sizes_of_pieces(self):
+        names = {"gso", "gso_dg_size", "gso_bf_size", "gro", "gro_bf_size"}
+        for line in ("", "--gsro", "-u", "-u --gsro", "-u -b 0"):
+            with self.subTest(line=line):
+                self.assertEqual(names.intersection(asked(line).to_json()),
+                                 names if "-u" in line else set())
+
+    def test_pieces_of_gsro(self):
+        for length, size in ((1400, 64400), (64, 8192), (16, 2048), (511, 65408), (512, 65024),
+                             (1448, 65160), (32753, 65506), (32754, 32754), (65507, 65507)):
+            with self.subTest(length=length):
+                sent = asked("-u --gsro -l %d" % length).to_json()
+                self.assertEqual([sent[name] for name in (
+                    "gso", "gso_dg_size", "gso_bf_size", "gro", "gro_bf_size")],
+                                 [1, length, size, 1, 65507])
+        sent = asked("-u --gsro", 1448).to_json()
+        self.assertEqual((sent["len"], sent["gso_dg_size"], sent["gso_bf_size"]),
+                         (1448, 1448, 65160))
+
+    def test_rate_of_udp(self):
+        self.assertEqual(asked("-u").to_json()["bandwidth"], 1048576)
+        self.assertNotIn("bandwidth", asked("-u -b 0").to_json())
+        self.assertEqual(asked("-u -b 5M/10").to_json()["bandwidth"], 5000000)
+        self.assertEqual(asked("-u -b 5M/10").to_json()["burst"], 10)
+        self.assertEqual(received({"udp": True, "len": 1000})[0].rate, 0)
+
+    def test_length_of_datagrams_is_the_segment_size_of_the_control_connection(self):
+        for mss, length in ((1448, 1448), (32768, 32768), (1, 1), (16, 16), (65507, 65507),
+                            (0, 1460), (65508, 1460), (-1, 1460), (2 ** 31, 1460)):
+            with self.subTest(mss=mss):
+                self.assertEqual(asked("-u", mss).length, length)
+                self.assertEqual(asked("-u -l 1000", mss).length, 1000)
+                self.assertEqual(asked("-u -l 0", mss).to_json()["len"], length)
+
+    def test_datagrams_of_a_slow_stream_keep_their_size(self):
+        self.assertEqual(asked("-u -b 1K").length, 32768)
+
     def test_what_is_sent_comes_over(self):
-        for line in SENT + (EVERYTHING,):
+        for line in SENT + (EVERYTHING, UDP_EVERYTHING):
             with self.subTest(line=line):
                 sent = asked(line)
                 got, _ = received(pyperf3.decode_json(pyperf3.encode_frame(sent.to_json())[4:]))
@@ -457,6 +554,36 @@ class ParameterDocuments(unittest.TestCase):
                     self.assertEqual(received({key: high + 1})[1], number)
                     self.assertEqual(received({key: 1e300})[1], number)
 
+    def test_limits_of_udp_and_their_numbers(self):
+        def refusal(**members):
+            return received(dict({"udp": True, "len": 1000}, **members))[1]
+        for key, low, high, number in (
+                ("len", 16, 65507, 20), ("gso", 0, None, 114), ("gso_dg_size", 0, None, 114),
+                ("gso_bf_size", 0, None, 114), ("gro", 0, 1, 114), ("gro_bf_size", 0, None, 114),
+                ("flowlabel", 1, 1048575, 127), ("bandwidth", 0, None, 114),
+                ("burst", 1, 1000, 15), ("parallel", 1, 128, 6)):
+            with self.subTest(key=key):
+                self.assertIsNone(refusal(**{key: low}))
+                self.assertIsNone(refusal(**{key: low + 0.9}))
+                for value in (low - 1, -2 ** 62):
+                    self.assertEqual(refusal(**{key: value}), number)
+                if high is None:
+                    self.assertIsNone(refusal(**{key: 2 ** 62}))
+                else:
+                    self.assertIsNone(refusal(**{key: high}))
+                    self.assertIsNone(refusal(**{key: high + 0.9}))
+                    self.assertEqual(refusal(**{key: high + 1}), number)
+                    self.assertEqual(refusal(**{key: 1048576}), number)
+
+    def test_udp_needs_a_length(self):
+        """The default is TCP's, which is out of range."""
+        for document in ({"udp": True}, {"udp": False}, {"udp": True, "len": "1000"},
+                         {"udp": True, "len": None}, {"tcp": True, "udp": True}):
+            with self.subTest(document=document):
+                self.assertEqual(received(document)[1], 20)
+        self.assertIsNone(received({"udp": 1, "len": 15})[1])
+        self.assertIsNone(received({"udp": True, "sctp": True, "len": 15})[1])
+
     def test_the_last_broken_one_decides(self):
         self.assertEqual(received({"time": 86401, "omit": 601})[1], 5)
         self.assertEqual(received({"omit": 601, "time": 86401})[1], 5)
@@ -467,6 +594,8 @@ class ParameterDocuments(unittest.TestCase):
                            ("window", -1)):
             with self.subTest(key=key):
                 self.assertEqual(received({"len": 0, key: value})[1], 7)
+                self.assertEqual(received({"udp": True, "len": 15, key: value})[1], 20)
+                self.assertEqual(received({"udp": True, key: value})[1], 20)
 
     def test_zero_means_absent_where_iperf3_sends_none(self):
         """A test without an end, a number of streams: none is taken over when broken."""
@@ -497,6 +626,7 @@ class ParameterDocuments(unittest.TestCase):
                                    ({"udp": True, "tcp": True}, "UDP"),
                                    ({"sctp": True, "udp": True}, "SCTP"), ({}, "TCP")):
             with self.subTest(document=document):
+                document["len"] = 1000
                 self.assertEqual(received(document)[0].protocol, protocol)
 
     def test_numbers_as_switches(self):
@@ -504,10 +634,11 @@ class ParameterDocuments(unittest.TestCase):
             got, _ = received({"get_server_output": value, "repeating_payload": value})
             self.assertIs(got.get_server_output, True)
             self.assertIs(got.repeating_payload, True)
-        got, _ = received({"zerocopy": 0, "skip_rx_copy": 0})
-        self.assertFalse(got.zerocopy or got.skip_rx_copy)
-        got, _ = received({"zerocopy": 2, "skip_rx_copy": 1})
-        self.assertTrue(got.zerocopy and got.skip_rx_copy)
+            self.assertIs(received({"udp_counters_64bit": value})[0].wide_counters, True)
+        got, _ = received({"zerocopy": 0, "skip_rx_copy": 0, "dont_fragment": 0})
+        self.assertFalse(got.zerocopy or got.skip_rx_copy or got.dont_fragment)
+        got, _ = received({"zerocopy": 2, "skip_rx_copy": 1, "dont_fragment": -1})
+        self.assertTrue(got.zerocopy and got.skip_rx_copy and got.dont_fragment)
 
     def test_fractions_are_cut(self):
         got, _ = received({"time": 1.9, "parallel": 2.999, "num": 9.663676416e15})
@@ -534,7 +665,10 @@ class ParameterDocuments(unittest.TestCase):
             listener.listen(5)
             listener.settimeout(20)
             port = listener.getsockname()[1]
-            for line in SENT + (EVERYTHING,) + ENORMOUS:
+            with socket.create_connection(("127.0.0.1", port), 20) as sock:
+                listener.accept()[0].close()
+                mss = pyperf3.maximum_segment(sock)
+            for line in SENT + (EVERYTHING, UDP_EVERYTHING) + ENORMOUS:
                 with self.subTest(line=line):
                     command = real + tuple(["-c", "127.0.0.1", "-p", port] + line.split())
                     with support.Program(command):
@@ -544,7 +678,7 @@ class ParameterDocuments(unittest.TestCase):
                             exactly(sock, 37)
                             sock.sendall(b"\x09")
                             body = exactly(sock, struct.unpack("!I", exactly(sock, 4))[0])
-                    self.assertEqual(pyperf3.encode_json(asked(line).to_json()),
+                    self.assertEqual(pyperf3.encode_json(asked(line, mss).to_json()),
                                      body.decode("ascii"))
 
     def test_answers_are_those_of_a_real_server(self):
@@ -620,10 +754,46 @@ class ResultDocuments(unittest.TestCase):
                          (0.30782068147745939, 0.0, 0.30772086932393239))
         self.assertEqual((got.has_retransmits, got.congestion, got.output), (1, "bbr", None))
         self.assertEqual(got.streams, {1: pyperf3.StreamResult(
-            1, 638976, 0, 0.0, 0, 0, 0, 0, 0.0, 1.00135)})
+            1, 638976, 0, 0.0, 0, 0, 0, 0, 0.0, 1.00135, None)})
         got = self.read(SERVER_RESULTS)
         self.assertEqual((got.has_retransmits, got.streams[1].retransmits), (-1, -1))
         self.assertEqual(got.streams[1].end_time, 1.001449)
+
+    def test_results_of_udp_that_were_seen(self):
+        got = self.read(UDP_RESULTS, (1, 3))
+        self.assertEqual((got.has_retransmits, got.congestion), (0, None))
+        self.assertEqual(list(got.streams.values()), [
+            pyperf3.StreamResult(1, 25000, -1, 0.0, 0, 0, 25, 0, 0.0, 1.001787, None),
+            pyperf3.StreamResult(3, 26000, -1, 0.00012331230005876591, 0, 0, 26, 0, 0.0, 1.00179,
+                                 None)])
+
+    def test_loss_and_jitter_come_over(self):
+        stream = pyperf3.StreamResult(1, 126000, -1, 0.0004, 25, 12, 252, 126, 0.0, 1.5, None)
+        sent = pyperf3.Results(1.5, 1.0, 0.5, -1, None, {1: stream}, None)
+        frame = pyperf3.encode_frame(pyperf3.results_to_json(sent))
+        self.assertEqual(pyperf3.results_from_json(pyperf3.decode_json(frame[4:]), [1]), sent)
+        self.assertNotIn(b"dropped", frame)
+
+    def test_drops_come_over_under_a_name_of_our_own(self):
+        for count in (0, 7, 2 ** 40):
+            with self.subTest(count=count):
+                got = self.read(UDP_RESULTS, (1, 3))
+                got.streams[3] = got.streams[3]._replace(dropped=count)
+                document = pyperf3.results_to_json(got)
+                self.assertNotIn("host_dropped_packets", document["streams"][0])
+                self.assertEqual(list(document["streams"][1])[-1], "host_dropped_packets")
+                self.assertEqual(document["streams"][1]["host_dropped_packets"], count)
+                text = pyperf3.encode_json(document)
+                self.assertEqual(self.read(text, (1, 3)), got)
+
+    def test_drops_that_are_no_count_are_not_known(self):
+        for value, wanted in ((5, 5), (5.9, 5), (-3, 0), ("5", None), (None, None), (True, None),
+                              ([], None)):
+            with self.subTest(value=value):
+                document = self.sample()
+                document["streams"][0]["HOST_dropped_packets"] = value
+                got = pyperf3.results_from_json(document, [1])
+                self.assertEqual(got.streams[1].dropped, wanted)
 
     def test_unsigned_negative_numbers_of_3_12(self):
         got = self.read(OLD_RESULTS, (1, 3))
@@ -635,7 +805,8 @@ class ResultDocuments(unittest.TestCase):
 
     def test_omitted_counts_may_both_be_missing(self):
         got = self.read(OLD_RESULTS, (1, 3))
-        self.assertEqual((got.streams[1].omitted_errors, got.streams[1].omitted_packets), (0, 0))
+        for stream in got.streams.values():
+            self.assertEqual((stream.omitted_errors, stream.omitted_packets), (None, None))
 
     def test_one_omitted_count_alone_is_an_error(self):
         for name in ("omitted_errors", "omitted_packets"):
@@ -733,8 +904,9 @@ class ResultDocuments(unittest.TestCase):
                 self.assertIsNone(got.output)
 
     def test_results_are_written_as_they_were_seen(self):
-        for text in (CLIENT_RESULTS, SERVER_RESULTS):
-            self.assertEqual(pyperf3.encode_json(pyperf3.results_to_json(self.read(text))), text)
+        for text, ids in ((CLIENT_RESULTS, (1,)), (SERVER_RESULTS, (1,)), (UDP_RESULTS, (1, 3))):
+            got = self.read(text, ids)
+            self.assertEqual(pyperf3.encode_json(pyperf3.results_to_json(got)), text)
 
     def test_order_of_the_members(self):
         got = self.read(CLIENT_RESULTS)._replace(output=("server_output_text", "x"))
@@ -753,6 +925,251 @@ class ResultDocuments(unittest.TestCase):
         self.assertEqual(pyperf3.stream_ids(2), [1, 3])
         self.assertEqual(pyperf3.stream_ids(5), [1, 3, 4, 5, 6])
         self.assertEqual(len(set(pyperf3.stream_ids(256))), 256)
+
+
+class Hellos(unittest.TestCase):
+    """The first datagram of a UDP stream, and its answer."""
+
+    def test_values(self):
+        self.assertEqual(pyperf3.HELLO, b"\x39\x38\x37\x36")
+        self.assertEqual(pyperf3.HELLOS[pyperf3.HELLO], b"\x36\x37\x38\x39")
+
+    def test_answers_of_all_versions_and_byte_orders(self):
+        old = [(struct.pack(order + "I", 123456789), struct.pack(order + "I", 987654321))
+               for order in "<>"]
+        new = [(struct.pack(order + "I", 0x36373839), struct.pack(order + "I", 0x39383736))
+               for order in "<>"]
+        for hello, answer in old + new:
+            with self.subTest(hello=hello):
+                for kind in (bytes, bytearray, memoryview):
+                    self.assertEqual(pyperf3.answer_to_hello(kind(hello), 1000, False), answer)
+        self.assertEqual(sorted(pyperf3.HELLOS), sorted(hello for hello, _ in old + new))
+        self.assertEqual(pyperf3.HELLO_REPLIES, set(answer for _, answer in old + new))
+
+    def test_what_is_no_hello_has_no_answer(self):
+        for data in (b"", b"9", b"987", b"98765", b"9876\0", b"0000", b"\0\0\0\0", b"6790",
+                     b"\0" * 999, b"\0" * 1001, b"9876" * 25):
+            with self.subTest(data=data[:8], size=len(data)):
+                for wide in (False, True):
+                    self.assertIsNone(pyperf3.answer_to_hello(data, 1000, wide))
+
+    def test_a_datagram_with_the_number_zero_asks_again(self):
+        for wide, layout in ((False, "!III"), (True, "!IIQ")):
+            for number, answer in ((0, b"6789"), (1, None), (255, None), (2 ** 31, None)):
+                with self.subTest(wide=wide, number=number):
+                    data = struct.pack(layout, 2801, 545774, number).ljust(1000, b"\xff")
+                    self.assertEqual(pyperf3.answer_to_hello(data, 1000, wide), answer)
+        data = struct.pack("!IIQ", 1, 2, 2 ** 40).ljust(1000, b"\0")
+        self.assertIsNone(pyperf3.answer_to_hello(data, 1000, True))
+
+    def test_what_is_sent_again_looks_like_data_and_is_answered(self):
+        for length in (16, 17, 1000, 65507):
+            for wide in (False, True):
+                with self.subTest(length=length, wide=wide):
+                    data = pyperf3.repeated_hello(2801.5, length, wide)
+                    self.assertIsInstance(data, bytes)
+                    self.assertEqual(len(data), length)
+                    layout = struct.Struct("!IIQ" if wide else "!III")
+                    self.assertEqual(layout.unpack_from(data), (2801, 500000, 0))
+                    self.assertEqual(data[layout.size:], b"\0" * (length - layout.size))
+                    self.assertEqual(pyperf3.answer_to_hello(data, length, wide), b"6789")
+                    self.assertIsNone(pyperf3.answer_to_hello(data, length + 1, wide))
+
+
+class Headers(unittest.TestCase):
+    """DatagramHeaders, against struct."""
+
+    # Counters around which the borders lie: of 16 bits, 32 bits, and beyond.
+    BORDERS = (1, 2 ** 16 - 1, 2 ** 16, 2 ** 16 + 1, 3 * 2 ** 16, 2 ** 31, 2 ** 32 - 1, 2 ** 32,
+               2 ** 32 + 2 ** 16, 2 ** 48, 2 ** 62)
+
+    @staticmethod
+    def layout(wide):
+        return struct.Struct("!IIQ" if wide else "!III")
+
+    def packed(self, wide, spacing, rows):
+        """Return memory with headers of (seconds, microseconds, counter) rows."""
+        layout = self.layout(wide)
+        mask = 2 ** 64 - 1 if wide else 2 ** 32 - 1
+        return b"".join(layout.pack(second, micro, counter & mask).ljust(spacing, b"\xa5")
+                        for second, micro, counter in rows)
+
+    def shapes(self):
+        """Yield (wide, spacing, the argument for it)."""
+        for wide in (False, True):
+            size = 16 if wide else 12
+            for spacing in (size, 20, 64, 1400):
+                yield wide, spacing, 0 if spacing == size else spacing
+
+    def test_sizes(self):
+        for wide, spacing, argument in self.shapes():
+            headers = pyperf3.DatagramHeaders(bytearray(spacing * 7), wide, argument)
+            self.assertEqual((headers.size, headers.limit), (16 if wide else 12, 7))
+
+    def test_one_is_written_as_it_was_seen(self):
+        memory = bytearray(16)
+        pyperf3.DatagramHeaders(memory, True).write(1, 1, 2801 + 545774 / 1e6 + 1e-8)
+        self.assertEqual(memory, b"\0\0\x0a\xf1\0\x08\x53\xee\0\0\0\0\0\0\0\x01")
+        memory = bytearray(12)
+        pyperf3.DatagramHeaders(memory, False).write(1, 1, 2804 + 528037 / 1e6 + 1e-8)
+        self.assertEqual(memory, b"\0\0\x0a\xf4\0\x08\x0e\xa5\0\0\0\x01")
+
+    def test_runs_that_are_written_over_every_border(self):
+        written = 0
+        for wide, spacing, argument in self.shapes():
+            memory = bytearray(b"\xa5" * (spacing * 64))
+            headers = pyperf3.DatagramHeaders(memory, wide, argument)
+            for border in self.BORDERS:
+                counter, second = max(1, border - 100), border % 1000
+                while counter < border + 100:
+                    count = min(headers.room(counter), 1 + counter % 64)
+                    now = second + (counter % 1024) / 1024.0
+                    headers.write(counter, count, now)
+                    micro = int((counter % 1024) * 15625 // 16)
+                    wanted = self.packed(wide, spacing, [
+                        (second, micro, counter + at) for at in range(count)])
+                    self.assertEqual(bytes(memory[:count * spacing]), wanted,
+                                     (wide, spacing, counter, count))
+                    counter += count
+                    written += 1
+        self.assertGreater(written, 500)
+
+    def test_room_ends_where_the_low_bits_do(self):
+        headers = pyperf3.DatagramHeaders(bytearray(12 * 64), False)
+        for counter, room in ((0, 64), (1, 64), (65472, 64), (65473, 63), (65535, 1),
+                              (65536, 64), (65537, 64), (2 ** 32 - 2, 2), (2 ** 32 - 1, 1),
+                              (2 ** 32, 64)):
+            self.assertEqual(headers.room(counter), room, counter)
+
+    def test_a_counter_of_32_bits_begins_again(self):
+        memory = bytearray(12 * 4)
+        headers = pyperf3.DatagramHeaders(memory, False)
+        for counter, wanted in ((2 ** 32 - 1, 0xffffffff), (2 ** 32, 0), (2 ** 32 + 1, 1)):
+            headers.write(counter, 1, 5.0)
+            self.assertEqual(struct.unpack_from("!III", memory), (5, 0, wanted))
+
+    def test_times(self):
+        memory = bytearray(16 * 3)
+        headers = pyperf3.DatagramHeaders(memory, True)
+        source = random.Random(5)
+        times = [(0, 0), (0, 999999), (1, 0), (1, 1), (1, 999999), (2 ** 32 - 1, 999999),
+                 (2801, 545774)]
+        times += [(source.randrange(2 ** 22), source.randrange(10 ** 6)) for _ in range(2000)]
+        for second, micro in times:
+            headers.write(1, 3, second + (micro + 0.5) / 1e6)
+            for at in range(3):
+                self.assertEqual(struct.unpack_from("!IIQ", memory, at * 16),
+                                 (second, micro, 1 + at))
+
+    def test_microseconds_never_fill_a_second(self):
+        memory = bytearray(12)
+        headers = pyperf3.DatagramHeaders(memory, False)
+        for second in (1, 2, 255, 4096, 2 ** 20, 2 ** 31):
+            for distance in (2.0 ** -51, 2.0 ** -40, 2.0 ** -22, 1e-6, 1e-7):
+                now = second - max(distance, second * 2.0 ** -52)
+                headers.write(1, 1, now)
+                got = struct.unpack("!III", memory)
+                self.assertEqual(got[0], int(now))
+                self.assertLessEqual(got[1], 999999)
+
+    def test_seconds_beyond_32_bits_are_cut(self):
+        memory = bytearray(12)
+        pyperf3.DatagramHeaders(memory, False).write(1, 1, 2 ** 32 + 5.25)
+        self.assertEqual(struct.unpack("!III", memory), (5, 250000, 1))
+
+    def test_a_shorter_run_leaves_the_counters_behind_it(self):
+        memory = bytearray(12 * 4)
+        headers = pyperf3.DatagramHeaders(memory, False)
+        headers.write(1, 4, 1.0)
+        headers.write(5, 1, 2.0)
+        self.assertEqual([struct.unpack_from("!III", memory, at * 12)[2] for at in range(4)],
+                         [5, 2, 3, 4])
+
+    def test_reading(self):
+        source = random.Random(7)
+        for wide in (False, True):
+            size = 16 if wide else 12
+            for spacing in (size, 17, 20, 1001, 1400):
+                rows = [(source.randrange(2 ** 32), source.randrange(2 ** 32),
+                         source.randrange(2 ** (64 if wide else 32))) for _ in range(9)]
+                memory = self.packed(wide, spacing, rows)
+                headers = pyperf3.DatagramHeaders(memory, wide, spacing)
+                for count in (1, 2, 9, 3, 9):
+                    self.assertEqual(headers.read(count), tuple(zip(*rows[:count])))
+
+    def test_what_is_written_is_read(self):
+        for wide, spacing, argument in self.shapes():
+            headers = pyperf3.DatagramHeaders(bytearray(spacing * 8), wide, argument)
+            headers.write(65530, 6, 7.5)
+            self.assertEqual(headers.read(6), ((7,) * 6, (500000,) * 6,
+                                               tuple(range(65530, 65536))))
+            self.assertEqual(headers.read_runs(65530, 6), [(7, 500000, 6)])
+
+    def test_a_run_is_known_by_its_ends_and_low_bits(self):
+        for wide, spacing, argument in self.shapes():
+            for border in self.BORDERS[:None if wide else 6]:
+                for count in (1, 2, 5):
+                    rows = [[3, 77, border + at] for at in range(count)]
+                    fits = border // 65536 == (border + count - 1) // 65536
+                    memory = self.packed(wide, spacing, rows)
+                    headers = pyperf3.DatagramHeaders(memory, wide, argument)
+                    self.assertEqual(headers.read_runs(border, count),
+                                     [(3, 77, count)] if fits else None)
+                    for wrong in (border + 1, border - 1, border + 65536, border + 2 ** 20):
+                        self.assertIsNone(headers.read_runs(wrong, count))
+
+    def test_runs_of_equal_stamps(self):
+        source = random.Random(13)
+        for _ in range(300):
+            wide = source.random() < 0.5
+            spacing = source.choice((16, 20, 64, 1400))
+            runs, rows, micro = [], [], 0
+            for _ in range(source.randrange(1, 8)):
+                micro += source.randrange(1, 5)
+                runs.append((9, micro, source.randrange(1, 6)))
+                rows += [(9, micro, 700 + len(rows) + at) for at in range(runs[-1][2])]
+            headers = pyperf3.DatagramHeaders(self.packed(wide, spacing, rows), wide, spacing)
+            self.assertEqual(headers.read_runs(700, len(rows)), runs)
+
+    def test_stamps_that_are_not_in_order_are_no_runs(self):
+        for micros in ((5, 6, 5), (5, 6, 5, 6), (5, 6, 6, 5), (5, 5, 6, 6, 5), (5, 6, 7, 5, 6, 7)):
+            rows = [(9, micro, 700 + at) for at, micro in enumerate(micros)]
+            headers = pyperf3.DatagramHeaders(self.packed(True, 32, rows), True, 32)
+            with self.subTest(micros=micros):
+                self.assertIsNone(headers.read_runs(700, len(rows)))
+
+    def test_of_a_spacing_that_fits_no_words_there_are_no_runs(self):
+        for wide, spacing in ((False, 13), (False, 1002), (True, 17), (True, 1401)):
+            rows = [(9, 9, 700 + at) for at in range(4)]
+            headers = pyperf3.DatagramHeaders(self.packed(wide, spacing, rows), wide, spacing)
+            self.assertIsNone(headers.read_runs(700, 4))
+            self.assertEqual(headers.read(4)[2], (700, 701, 702, 703))
+
+    def test_a_run_with_a_fault_is_none(self):
+        for wide, spacing, argument in self.shapes():
+            for at in range(5):
+                for column, value in ((0, 4), (2, 0), (2, 1000), (2, 1008),
+                                      (2, 1001 + at + 2 ** 20), (2, 2 ** 31)):
+                    if 0 < at < 4 and (column == 0 or value == 1001 + at + 2 ** 20):
+                        continue  # only the ends are looked at so closely
+                    rows = [[3, 77, 1001 + each] for each in range(5)]
+                    rows[at][column] = value
+                    headers = pyperf3.DatagramHeaders(self.packed(wide, spacing, rows), wide,
+                                                      argument)
+                    with self.subTest(wide=wide, spacing=spacing, at=at, column=column):
+                        self.assertIsNone(headers.read_runs(1001, 5))
+
+    def test_of_a_run_in_shuffled_order_nothing_is_taken(self):
+        source = random.Random(11)
+        for _ in range(300):
+            wide = source.random() < 0.5
+            counters = list(range(500, 500 + source.randrange(2, 40)))
+            shuffled = list(counters)
+            source.shuffle(shuffled)
+            memory = self.packed(wide, 32, [(1, 2, each) for each in shuffled])
+            headers = pyperf3.DatagramHeaders(memory, wide, 32)
+            self.assertEqual(headers.read_runs(500, len(counters)),
+                             [(1, 2, len(counters))] if shuffled == counters else None)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,409 @@
+"""A server of several clients (--max-clients), of known ones (--allow), and of ones gone silent."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+import pyperf3
+import support
+
+LINE = re.compile(r"#\d+: |-{59}\Z|Server listening on ")
+
+
+def client(port, *arguments, **more):
+    return support.run(more.get("program", support.OURS)
+                       + ("-c", more.get("host", "127.0.0.1"), "-p", port) + arguments)
+
+
+def at_once(functions):
+    """Call functions in threads of their own; returns what they return, in order."""
+    results = [None] * len(functions)
+
+    def call(number):
+        results[number] = functions[number]()
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+class Case(support.ServerCase):
+    def start(self, port, *arguments):
+        """Start a client, and wait for its first report; returns the Program."""
+        program = support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port) + arguments)
+        self.addCleanup(program.__exit__)
+        program.wait_for("sec ")
+        return program
+
+    def assertAllWorked(self, results):
+        for left in results:
+            self.assertEqual((left.code, left.err), (0, ""), left)
+
+
+class SeveralClients(Case):
+    """--max-clients."""
+
+    def test_sixteen_at_once_of_every_kind(self):
+        port = self.serve("--max-clients", "16", "-J")
+        kinds = ("", "-R", "--bidir", "-P 2", "-u -b 1M -l 1000", "-u -b 1M -l 1000 -R",
+                 "-u -b 1M -l 1000 --bidir -P 2", "-w 100K")
+        results = at_once([
+            lambda words=words: client(port, "-t", "1", "-J", *words.split())
+            for words in kinds * 2])
+        self.assertAllWorked(results)
+        cookies = set()
+        for words, left in zip(kinds * 2, results):
+            document = left.json()
+            with self.subTest(arguments=words):
+                self.assertNotIn("error", document)
+                cookies.add(document["start"]["cookie"])
+                end = document["end"]
+                for name in end:
+                    if name.startswith("sum_received"):
+                        self.assertGreater(end[name]["bytes"], 0)
+                if "-u" in words:
+                    self.assertEqual(end["sum"]["lost_packets"], 0)
+                    self.assertLess(abs(end["sum_sent"]["bytes"] - end["sum_received"]["bytes"]),
+                                    100000)
+        self.server.signal()
+        left = self.server.finish(20.0)
+        decoder, documents, text = json.JSONDecoder(), [], left.out.strip()
+        while text:
+            document, at = decoder.raw_decode(text)
+            documents.append(document)
+            text = text[at:].lstrip()
+        # The last one says that the server was ended.
+        self.assertEqual({each["start"]["cookie"] for each in documents[:-1]}, cookies)
+        self.assertEqual(len(documents), 17)
+
+    def test_lines_name_their_test(self):
+        port = self.serve("--max-clients", "4", "-i", "0.2")
+        self.assertAllWorked(at_once([
+            lambda words=words: client(port, "-t", "1", *words.split())
+            for words in ("", "-R", "-P 2", "-u -b 1M")]))
+        self.server.wait_for("Server listening on", count=2)
+        lines = self.server.out().split("\n")[:-1]
+        for line in lines:
+            self.assertRegex(line, LINE)
+        numbers = [line.partition(":")[0] for line in lines if line.startswith("#")]
+        self.assertEqual(set(numbers), {"#1", "#2", "#3", "#4"})
+        for number in set(numbers):
+            own = "\n".join(line for line in lines if line.startswith(number + ":"))
+            self.assertRegex(own, r"\A%s: Accepted connection from 127\.0\.0\.1" % number)
+            self.assertRegex(own, r"(sender|receiver)\Z")
+
+    def test_events_name_their_test(self):
+        port = self.serve("--max-clients", "3", "--json-stream")
+        self.assertAllWorked(at_once([lambda: client(port, "-t", "1") for _ in range(3)]))
+        events = [json.loads(line) for line in self.server.out().split("\n") if line]
+        for number in (1, 2, 3):
+            names = [event["event"] for event in events if event["test"] == number]
+            self.assertEqual((names[0], names[-1]), ("start", "end"))
+            self.assertIn("interval", names)
+
+    def test_one_more_is_told_that_the_server_is_busy(self):
+        port = self.serve("--max-clients", "2")
+        running = [self.start(port, "-t", "20") for _ in range(2)]
+        left = client(port, "-t", "1")
+        self.assertEqual((left.code, left.err), (
+            1, "iperf3: error - the server is busy running a test. try again later\n"))
+        for program in running:
+            with program:
+                program.signal(signal.SIGINT)
+                self.assertEqual(program.finish(20.0).code, 0)
+        self.assertAllWorked([client(port, "-n", "1M")])
+
+    def test_errors_name_their_test_and_leave_the_others_alone(self):
+        port = self.serve("--max-clients", "3")
+        with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "30")) as killed:
+            killed.wait_for("sec ")
+            other = threading.Thread(target=killed.signal, args=(signal.SIGKILL,))
+            other.start()
+            self.assertAllWorked([client(port, "-t", "1")])
+            other.join()
+        self.assertRegex(self.server.err(), r"\Aiperf3: #1: ")
+
+    def test_signal_ends_all_tests(self):
+        port = self.serve("--max-clients", "3")
+        running = [self.start(port, "-t", "20") for _ in range(3)]
+        self.server.signal()
+        for program in running:
+            with program:
+                left = program.finish(20.0)
+                self.assertEqual(left.err, "iperf3: error - the server has terminated\n")
+        left = self.server.finish(20.0)
+        self.assertEqual(left.code, 0)
+        self.assertEqual(left.err.count("the server has terminated by signal Terminated(15)"), 3)
+
+    def test_one_off_serves_one(self):
+        port = self.serve("--max-clients", "3", "-1")
+        self.assertAllWorked([client(port, "-n", "1M")])
+        self.assertEqual(self.server.finish(20.0).code, 0)
+
+    def test_window_of_one_was_inherited_by_another(self):
+        port = self.serve("--max-clients", "3")
+        windowed, cookie = support.set_up(port, window=4096)
+        plain, other = support.set_up(port)
+        scales = []
+        for name in (other, cookie):
+            with socket.create_connection(("127.0.0.1", port), 20.0) as sock:
+                sock.sendall(name)
+                info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+                scales.append(info[6] & 15)  # what the server's end announced
+        self.assertGreater(scales[0], 0)
+        windowed.close()
+        plain.close()
+        self.assertEqual(self.server.err().split("\n")[0], "warning: #1: a server of several"
+                         " clients has -w 16384 at the least")
+
+    def test_small_window(self):
+        port = self.serve("--max-clients", "2")
+        left = client(port, "-w", "4K", "-t", "1", "-J")
+        self.assertAllWorked([left])
+        self.assertGreater(left.json()["end"]["sum_received"]["bytes"], 10 * 16384)
+
+    def test_real_clients_beside_ours(self):
+        port = self.serve("--max-clients", "8")
+        programs = [support.real("3.22"), support.real("3.9"), support.OURS]
+        results = at_once([
+            lambda program=program, words=words: client(port, "-t", "1", *words.split(),
+                                                        program=program)
+            for program in programs for words in ("-P 2", "-u -b 1M")])
+        self.assertAllWorked(results)
+
+    def test_out_of_range(self):
+        for number in ("0", "1001", "-1"):
+            left = support.run(support.OURS + ("-s", "--max-clients", number))
+            self.assertEqual(left.code, 1)
+            self.assertTrue(left.err.startswith(
+                "iperf3: parameter error - max-clients valid values are 1 to 1000\n"), left.err)
+
+
+class Places(Case):
+    """Who gets a place, and what is left of one who had it."""
+
+    def test_late_data_connection_was_taken_into_a_failed_test(self):
+        port = self.serve("--max-clients", "2")
+        sock, cookie = support.set_up(port, parallel=2)
+        with sock, socket.create_connection(("127.0.0.1", port), 20.0) as first:
+            first.sendall(cookie)
+            self.server.wait_for("connected to")
+            sock.sendall(b"\x63")  # no state
+            self.server.wait_for("Server listening", count=2)
+            with socket.create_connection(("127.0.0.1", port), 20.0) as second:
+                second.sendall(cookie)
+                second.recv(1)
+        self.assertAllWorked([client(port, "-n", "1M")])
+        lines = self.server.out().split("\n")
+        self.assertEqual(sum(line.startswith("#1:") for line in lines), 2, lines)
+
+    def test_two_newcomers_waited_for_the_same_silent_test(self):
+        port = self.serve("--max-clients", "2")
+        silent = []
+        for _ in range(2):
+            sock, cookie = support.set_up(port, time=0)
+            data = socket.create_connection(("127.0.0.1", port), 20.0)
+            data.sendall(cookie)
+            self.assertEqual(sock.recv(1), b"\x01")
+            silent += [sock, data]
+        time.sleep(8.5)
+        newcomers = [socket.create_connection(("127.0.0.1", port), 20.0) for _ in range(2)]
+        for sock in newcomers:
+            sock.sendall(pyperf3.make_cookie())
+        self.assertEqual([sock.recv(1) for sock in newcomers], [b"\x09"] * 2)
+        for sock in newcomers:
+            sock.sendall(pyperf3.encode_frame(pyperf3.Parameters().to_json()))
+        self.assertEqual([sock.recv(1) for sock in newcomers], [b"\x0a"] * 2)
+        for sock in silent + newcomers:
+            sock.close()
+
+    def test_connections_that_had_sent_a_cookie_were_in_no_cap(self):
+        port = self.serve("--max-clients", "2")
+        waiting = []
+        for _ in range(pyperf3.MAX_PENDING + 10):
+            sock = socket.create_connection(("127.0.0.1", port), 20.0)
+            sock.sendall(pyperf3.make_cookie())
+            self.assertEqual(sock.recv(1), b"\x09")
+            waiting.append(sock)
+        said = waiting[0].recv(9)
+        self.assertEqual((said[:1], said[4:5]), (b"\xfe", b"\x72"))  # error 114
+        self.assertIn("too many connections", self.server.err())
+        self.assertAllWorked([client(port, "-n", "1M")])
+        for sock in waiting:
+            sock.close()
+
+
+class Doors(unittest.TestCase):
+    """UDP tests that are set up side by side, in a server in this process."""
+
+    def test_a_stream_that_cannot_be_made_ended_another_test_and_the_server(self):
+        real, failing = pyperf3.open_datagram_socket, []
+
+        def fake(*arguments):
+            if failing:
+                raise pyperf3.IperfError(202, OSError(24, "Too many open files"))
+            return real(*arguments)
+        port, errors = support.free_port(), []
+        server = pyperf3.Server(pyperf3.Settings(server=True, port=port, max_clients=4))
+
+        def serve():
+            for event in server:
+                if event["event"] == "error":
+                    errors.append((event.get("test"), event["data"]))
+        thread = threading.Thread(target=serve)
+        pyperf3.open_datagram_socket = fake
+        try:
+            thread.start()
+            while not support.listens(port):
+                time.sleep(0.01)
+            sockets = [support.set_up(port, source, protocol="UDP", length=1400)[0]
+                       for source in ("127.0.0.2", "127.0.0.3")]
+            failing.append(True)
+            hello = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sockets.append(hello)
+            hello.bind(("127.0.0.2", 0))
+            for _ in range(3):
+                hello.sendto(pyperf3.HELLO, ("127.0.0.1", port))
+            deadline = time.monotonic() + 20.0
+            while not errors and time.monotonic() < deadline:
+                time.sleep(0.01)
+            del failing[:]
+            self.assertEqual(errors, [(1, "error - unable to start stream listener: Too many open"
+                                          " files")])
+            self.assertAlive(thread, port)
+        finally:
+            pyperf3.open_datagram_socket = real
+            server.stop()
+            thread.join(20.0)
+        for sock in sockets:
+            sock.close()
+
+    def assertAlive(self, thread, port):
+        left = client(port, "-n", "1M")
+        self.assertEqual((left.code, left.err, thread.is_alive()), (0, "", True))
+
+
+class ManyTests(Case):
+    """Many tests on one server: nothing grows."""
+
+    def figures(self):
+        """Return (KiB resident, descriptors) of the server once its connections are closed."""
+        folder = "/proc/%d/fd" % self.server.pid
+        count, since, end = -1, 0.0, time.monotonic() + 20.0
+        while time.monotonic() < min(end, since + 0.5) or count < 0:
+            now = len(os.listdir(folder))
+            if now != count:
+                count, since = now, time.monotonic()
+            time.sleep(0.02)
+        with open("/proc/%d/status" % self.server.pid) as file:
+            text = file.read()
+        memory, = re.findall(r"VmRSS:\s*(\d+) kB", text)
+        return int(memory), count
+
+    def test_a_hundred_in_a_row_and_sixteen_at_once(self):
+        port = self.serve("--max-clients", "16")
+        real = support.real("3.22")
+        for number in range(10):
+            self.assertAllWorked([client(port, "-n", "1")])
+        before = self.figures()
+        script = ("for i in $(seq 23); do %s -c 127.0.0.1 -p %d -n 1 >/dev/null || echo bad; done"
+                  % (" ".join(support.OURS), port))
+        chains = [subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE)
+                  for _ in range(4)]
+        for _ in range(8):
+            self.assertAllWorked([client(port, "-n", "1M", program=real)])
+        for chain in chains:
+            self.assertEqual(chain.communicate(timeout=60)[0], b"")
+        self.assertAllWorked(at_once([lambda: client(port, "-n", "1M") for _ in range(16)]))
+        self.server.wait_for("(test #%d)" % (10 + 4 * 23 + 8 + 16 + 1))
+        after = self.figures()
+        self.assertLess(after[0], before[0] + 4096, (before, after))
+        self.assertEqual(after[1], before[1])
+
+
+class Allowed(Case):
+    """--allow."""
+
+    def test_only_these_networks(self):
+        port = self.serve("--allow", "192.0.2.0/24", "--allow", "127.0.0.2/32", "--allow", "::1")
+        left = client(port, "-n", "1M")
+        self.assertEqual(left.code, 1)
+        self.assertIn("iperf3: error - test authorization failed\n", left.err)
+        self.assertAllWorked([client(port, "-n", "1M", "-B", "127.0.0.2"),
+                              client(port, "-n", "1M", host="::1"),
+                              client(port, "-u", "-n", "10K", "-B", "127.0.0.2")])
+        self.assertEqual(self.server.err(), "warning: 127.0.0.1 is not allowed to test\n")
+
+    def test_real_client_is_told_why(self):
+        port = self.serve("--allow", "10.0.0.0/8")
+        left = client(port, "-n", "1M", program=support.real("3.22"))
+        self.assertEqual(left.code, 1)
+        self.assertIn("test authorization failed", left.err)
+
+    def test_bad_network(self):
+        for text in ("nonsense", "10.0.0.0/33", "", "300.1.1.1"):
+            left = support.run(support.OURS + ("-s", "--allow", text))
+            self.assertEqual(left.code, 1)
+            self.assertTrue(left.err.startswith(
+                "iperf3: parameter error - not a network, like 192.0.2.0/24 or 2001:db8::1: %s\n"
+                % text), left.err)
+
+
+class Silent(Case):
+    """A client that fell silent makes room for another one, and only then."""
+
+    def test_stopped_at_each_kind_of_test(self):
+        kinds = ("", "-R", "--bidir", "-u -b 1M", "-P 2 -n 1000G", "-R -n 1000G")
+        servers = [self.serve() for _ in kinds]
+        clients = [self.start(port, "-i", "0.2", *words.split()
+                              + ([] if "-n" in words else ["-t", "60"]))
+                   for words, port in zip(kinds, servers)]
+        began = time.monotonic()
+        for program in clients:
+            self.stop_all(program.pid)
+        self.assertEqual(client(servers[0], "-n", "1").code, 1)  # not yet
+        time.sleep(max(0.0, began + 10.0 - time.monotonic()))
+        for words, port in zip(kinds, servers):
+            with self.subTest(arguments=words):
+                self.assertAllWorked([client(port, "-n", "1M")])
+
+    def test_workers_of_a_stopped_client_fall_silent(self):
+        """Of SIGSTOP for its first process alone the workers did not notice: they flooded on."""
+        kinds = ("", "-u -b 5M", "-R")
+        servers = [self.serve() for _ in kinds]
+        clients = [self.start(port, "-i", "0.2", "-t", "60", *words.split())
+                   for words, port in zip(kinds, servers)]
+        for program in clients:
+            program.signal(signal.SIGSTOP)
+        time.sleep(11.0)
+        for words, port in zip(kinds, servers):
+            with self.subTest(arguments=words):
+                self.assertAllWorked([client(port, "-n", "1M")])
+
+    def stop_all(self, pid):
+        """Stop a client and its workers."""
+        for child in subprocess.check_output(
+                ("sh", "-c", "cat /proc/%d/task/*/children" % pid)).split():
+            os.kill(int(child), signal.SIGSTOP)
+        os.kill(pid, signal.SIGSTOP)
+
+    def test_slow_rate_is_no_silence(self):
+        port = self.serve()
+        # A block of 128 KiB at 40 kbit/s: one in 26 s.
+        with support.Program(support.real("3.22") + (
+                "-c", "127.0.0.1", "-p", port, "-b", "40k", "-t", "12", "--forceflush")) as slow:
+            slow.wait_for("sec ", count=10)
+            self.assertIn("busy", client(port, "-n", "1").err)
+            self.assertEqual(slow.finish(20.0).code, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

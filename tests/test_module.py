@@ -1,0 +1,230 @@
+"""`import pyperf3`: the names of the package `iperf3`, and many tests in one process."""
+
+import sys
+import threading
+import unittest
+
+import pyperf3
+import support
+
+ALWAYS = ("text json error time timesecs system_info version local_host local_port remote_host"
+          " remote_port reverse type protocol num_streams blksize omit duration local_cpu_total"
+          " local_cpu_user local_cpu_system remote_cpu_total remote_cpu_user"
+          " remote_cpu_system").split()
+TCP = ["tcp_mss_default", "retransmits"] + [
+    side + name for side in ("sent_", "received_")
+    for name in ("bytes", "bps", "kbps", "Mbps", "kB_s", "MB_s")]
+UDP = ("bytes bps jitter_ms kbps Mbps kB_s MB_s packets lost_packets lost_percent"
+       " seconds").split()
+
+
+class Pair:
+    """An AttributeServer in a thread that serves one test."""
+
+    def __init__(self):
+        self.server = pyperf3.Server()
+        self.server.bind_address = "127.0.0.1"
+        self.server.port = support.free_port()
+        self.result = None
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+        while not support.listens(self.server.port):
+            pass
+
+    def _serve(self):
+        self.result = self.server.run()
+
+    def finish(self):
+        self._thread.join(20.0)
+        return self.result
+
+    def client(self, **attributes):
+        client = pyperf3.Client()
+        client.server_hostname, client.port = "127.0.0.1", self.server.port
+        for name, value in attributes.items():
+            setattr(client, name, value)
+        return client
+
+
+class Attributes(unittest.TestCase):
+    """Client() and Server() without settings."""
+
+    def test_tcp(self):
+        pair = Pair()
+        result = pair.client(duration=1, num_streams=2, blksize=100000, bandwidth=10 ** 7).run()
+        served = pair.finish()
+        for each, kind in ((result, "client"), (served, "server")):
+            with self.subTest(kind=kind):
+                self.assertIsNone(each.error)
+                for name in ALWAYS + TCP:
+                    if name not in ("error", "retransmits"):
+                        self.assertIsNotNone(getattr(each, name), name)
+                self.assertEqual((each.type, each.protocol, each.num_streams, each.blksize),
+                                 (kind, "TCP", 2, 100000))
+                self.assertEqual((each.duration, each.omit, each.reverse), (1, 0, 0))
+                self.assertAlmostEqual(each.received_Mbps, each.received_bps / 1e6)
+                self.assertAlmostEqual(each.received_MB_s, each.received_bps / 8 / 2 ** 20)
+                self.assertGreater(each.received_bytes, 1000000)
+                self.assertEqual(each.json["start"]["version"], each.version)
+        self.assertIsInstance(result.retransmits, int)
+        self.assertEqual(served.remote_host, "127.0.0.1")
+        self.assertEqual(result.json["start"]["cookie"], served.json["start"]["cookie"])
+
+    def test_udp(self):
+        pair = Pair()
+        result = pair.client(duration=1, protocol="udp", bulksize=1000, bandwidth=10 ** 6,
+                             reverse=True, verbose=False).run()
+        self.assertIsNone(result.error)
+        for name in ALWAYS + UDP:
+            if name != "error":
+                self.assertIsNotNone(getattr(result, name), name)
+        self.assertEqual((result.lost_packets, result.lost_percent, result.reverse), (0, 0, 1))
+        self.assertGreater(result.packets, 100)
+        self.assertEqual(pair.finish().packets, result.packets)
+
+    def test_a_failure_is_a_result(self):
+        client = pyperf3.Client()
+        self.assertEqual(client.run().error, "must either be a client (-c) or server (-s)")
+        client.server_hostname, client.port = "127.0.0.1", support.free_port()
+        result = client.run()
+        self.assertRegex(result.error, "^unable to connect to server - .*: Connection refused$")
+        for name in ALWAYS + TCP + UDP:
+            self.assertTrue(hasattr(result, name), name)
+        self.assertEqual(result.json["error"], result.error)
+        client.num_streams = 129
+        self.assertIn("number of parallel streams", client.run().error)
+
+    def test_server_reports_a_client_that_was_killed(self):
+        pair = Pair()
+        with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", pair.server.port)) as client:
+            client.wait_for("sec ")
+            client.process.kill()
+            self.assertEqual(pair.finish().error, "the client has unexpectedly closed the"
+                                                  " connection")
+
+    def test_port_in_use_and_stop(self):
+        pair = Pair()
+        other = pyperf3.Server()
+        other.bind_address, other.port = "127.0.0.1", pair.server.port
+        self.assertIn("Address already in use", other.run().error)
+        pair.server.stop()
+        self.assertIn("interrupt - the server has terminated", pair.finish().error)
+
+    def test_text_of_a_person(self):
+        pair = Pair()
+        result = pair.client(duration=1, json_output=False, verbose=False).run()
+        self.assertRegex(result.text, r"\AConnecting to host 127\.0\.0\.1, port \d+\n\[")
+        self.assertGreater(result.sent_bytes, 0)
+        pair.finish()
+
+    def test_they_are_clients_and_servers(self):
+        self.assertIsInstance(pyperf3.Client(), pyperf3.Client)
+        self.assertIsInstance(pyperf3.Client(settings=None), pyperf3.AttributeClient)
+        self.assertIsInstance(pyperf3.Server(True, lib_name="libiperf.so"), pyperf3.Server)
+        self.assertIsInstance(pyperf3.Server(settings=None), pyperf3.AttributeServer)
+        pair = Pair()
+        names = [event["event"] for event in pair.client(duration=1)]
+        self.assertEqual((names[0], names[-1]), ("version", "done"))
+        pair.finish()
+
+
+class Derived(unittest.TestCase):
+    """Classes of a user's own; they were replaced by ours when called without settings."""
+
+    def test_of_each(self):
+        class OwnClient(pyperf3.Client):
+            def __init__(self):
+                super().__init__(pyperf3.Settings(client="127.0.0.1", bytes="1M"))
+
+        class OwnServer(pyperf3.Server):
+            def __init__(self, port):
+                super().__init__(pyperf3.Settings(server=True, port=port))
+
+        class ByAttributes(pyperf3.AttributeClient):
+            def __init__(self, host):
+                super().__init__()
+                self.server_hostname = host
+
+        for made, kind in ((OwnClient(), OwnClient), (OwnServer(support.free_port()), OwnServer),
+                           (ByAttributes("127.0.0.1"), ByAttributes)):
+            self.assertIs(type(made), kind)
+        self.assertEqual(made.server_hostname, "127.0.0.1")
+
+
+class SlowReaders(unittest.TestCase):
+    def test_streams_were_paused_while_the_caller_did_something_else(self):
+        """Workers took a program that was busy for some seconds for one that was stopped."""
+        code = """
+import sys, time, pyperf3
+settings = pyperf3.Settings(client="127.0.0.1", port=int(sys.argv[1]), time=6, bitrate="4M",
+                            length="1K", interval=1)
+for event in pyperf3.Client(settings):
+    if event["event"] == "interval":
+        time.sleep(5)
+    if event["event"] == "end":
+        print(event["data"]["sum_sent"]["bytes"], event["data"]["sum_sent"]["seconds"])
+"""
+        server, port = support.start_server(support.OURS, "-1")
+        with server:
+            left = support.run((sys.executable, "-c", code, port),
+                               env=support.environment(PYTHONPATH=support.ROOT))
+        self.assertEqual(left.code, 0, left)
+        count, seconds = left.out.split()
+        self.assertGreater(int(count) * 8 / float(seconds), 0.8 * 4e6)
+
+
+class ManyInOneProcess(unittest.TestCase):
+    def test_fifty_runs_of_two_clients_and_a_server_in_threads(self):
+        code = """
+import os, signal, sys, threading, time
+import pyperf3
+def figures():
+    end = time.monotonic() + 20
+    while server._sessions and time.monotonic() < end:
+        time.sleep(0.01)  # the last ones are closing
+    with open("/proc/self/status") as file:
+        memory = [line.split()[1] for line in file if line.startswith("VmRSS")]
+    return int(memory[0]), threading.active_count(), len(os.listdir("/proc/self/fd"))
+port, failures = int(sys.argv[1]), []
+server = pyperf3.Server(pyperf3.Settings(server=True, port=port, bind="127.0.0.1",
+                                         max_clients=2))
+events = iter(server)
+next(events)
+thread = threading.Thread(target=lambda: [None for _ in events])
+thread.start()
+def client(count, **more):
+    try:
+        for _ in range(count):
+            got = pyperf3.Client(pyperf3.Settings(client="127.0.0.1", port=port, bytes="1M",
+                                                  **more)).run()
+            assert got["end"]["sum_received"]["bytes"] >= 1048576, got["end"]
+    except BaseException as error:
+        failures.append(repr(error))
+for count in (5, 20):
+    threads = [threading.Thread(target=client, args=(count,)),
+               threading.Thread(target=client, args=(count,), kwargs={"reverse": True})]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    if count == 5:
+        before = figures()
+after = figures()
+server.stop()
+thread.join(10)
+if after[0] > before[0] + 3000 or after[1:] != before[1:]:
+    failures.append((before, after))
+for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    if signal.getsignal(getattr(signal, name)) not in (
+            signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler):
+        failures.append(name)
+sys.exit("%r" % failures if failures else 0)
+"""
+        left = support.run((sys.executable, "-B", "-W", "error", "-c", code,
+                            str(support.free_port())),
+                           env=support.environment(PYTHONPATH=support.ROOT))
+        self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
+
+
+if __name__ == "__main__":
+    unittest.main()

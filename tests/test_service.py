@@ -1,0 +1,866 @@
+"""Life as a service: -D, pid and log files, stamps, limits, debug lines, environment."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import captures
+import pyperf3
+import support
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+REFUSED = ("iperf3: error - unable to connect to server - server may have stopped running or use"
+           " a different port, firewall issue, etc.: Connection refused\n")
+
+
+class Live(unittest.TestCase):
+    """A folder for a test, and what programs leave in it."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="pyperf3-test-")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        return self.path(name)
+
+    def read(self, name):
+        with open(self.path(name)) as file:
+            return file.read()
+
+    def wait_until(self, function, what, seconds=20.0):
+        deadline = time.monotonic() + seconds
+        while not function():
+            if time.monotonic() > deadline:
+                raise AssertionError("%s: not in time" % what)
+            time.sleep(0.01)
+
+    def wait_for(self, name, text):
+        """Wait until a file holds a text."""
+        def holds():
+            return os.path.exists(self.path(name)) and text in self.read(name)
+        self.wait_until(holds, "%r in %s" % (text, name))
+
+    def client(self, port, *arguments, **more):
+        """Run a client; returns what it left."""
+        return support.run(support.OURS + ("-c", "127.0.0.1", "-p", port) + arguments, **more)
+
+    def good(self, port, *arguments, **more):
+        left = self.client(port, *(arguments + ("-n", "100K")), **more)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        return left
+
+    def both(self, *arguments, **more):
+        """Run iperf3 3.22 and pyperf3 with the same arguments; they must print the same."""
+        real = support.run(support.real("3.22") + arguments, **more)
+        ours = support.run(support.OURS + arguments, **more)
+        self.assertEqual((ours.out, ours.err, ours.code), (real.out, real.err, real.code))
+        return ours
+
+
+def is_alive(pid):
+    """Return whether a process runs; one that ended and was not waited for does not."""
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@unittest.skipUnless(os.path.exists("/proc/self/stat"), "looks into /proc")
+class Daemon(Live):
+    """-D: a process of its own."""
+
+    def start(self, *arguments, **more):
+        """Start a daemon in the folder; returns (pid, port). It is ended after the test."""
+        port = support.free_port()
+        command = more.pop("command", support.OURS) + (
+            "-s", "-D", "-p", port, "-I", "pid", "--logfile", "log") + arguments
+        left = support.run(command, cwd=self.folder, **more)
+        self.assertEqual((left.out, left.err, left.code), ("", "", 0), left)
+        self.wait_until(lambda: os.path.exists(self.path("pid")) and self.read("pid"), "pid")
+        pid = int(self.read("pid"))
+        self.addCleanup(self.end, pid)
+        self.wait_until(lambda: support.listens(port), "listener")
+        return pid, port
+
+    def end(self, pid):
+        if is_alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+    def check(self, pid, port):
+        self.assertEqual(os.getsid(pid), pid)
+        self.assertNotEqual(os.getsid(pid), os.getsid(0))
+        self.assertEqual(os.path.realpath("/proc/%d/cwd" % pid), os.path.realpath(self.folder))
+        for number in range(3):
+            self.assertEqual(os.readlink("/proc/%d/fd/%d" % (pid, number)), os.devnull)
+        with open("/proc/%d/stat" % pid) as file:
+            terminal = file.read().rpartition(")")[2].split()[4]
+        self.assertEqual(terminal, "0")
+        for arguments in ((), ("-R", "-P", "2"), ("-u", "-b", "10M")):
+            self.good(port, *arguments)
+        os.kill(pid, signal.SIGTERM)
+        self.wait_until(lambda: not is_alive(pid), "end of the daemon")
+        self.assertFalse(os.path.exists(self.path("pid")))
+        log = self.read("log")
+        for number in (1, 2, 3, 4):
+            self.assertIn("Server listening on %d (test #%d)\n" % (port, number), log)
+        self.assertTrue(log.endswith("iperf3: interrupt - the server has terminated by signal"
+                                     " Terminated(15)\n"), log)
+
+    def test_detaches_serves_and_ends(self):
+        self.check(*self.start())
+
+    def test_program_from_standard_input(self):
+        with open(support.PROGRAM, "rb") as program:
+            pid, port = self.start(command=(sys.executable, "-B", "-"), stdin=program)
+        self.check(pid, port)
+
+    def test_nothing_of_the_parent_is_held(self):
+        """A pipe that the parent wrote to ends, and its terminal's descriptors are gone."""
+        pid, port = self.start()
+        names = os.listdir("/proc/%d/fd" % pid)
+        kinds = [os.readlink("/proc/%d/fd/%s" % (pid, name)) for name in names]
+        self.assertFalse([kind for kind in kinds if kind.startswith("pipe:")], kinds)
+
+    def test_one_test(self):
+        pid, port = self.start("-1")
+        self.good(port)
+        self.wait_until(lambda: not is_alive(pid), "end of the daemon")
+        self.assertFalse(os.path.exists(self.path("pid")))
+        self.assertEqual(self.read("log").count("Server listening"), 1)
+
+    def test_later_failures_are_in_the_log_only(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen(1)
+            left = support.run(support.OURS + (
+                "-s", "-D", "-B", "127.0.0.1", "-p", taken.getsockname()[1], "--logfile", "log"),
+                cwd=self.folder)
+            self.assertEqual((left.out, left.err, left.code), ("", "", 0), left)
+            self.wait_for("log", "exiting")
+        self.assertEqual(self.read("log"), "iperf3: error - unable to start listener for"
+                                           " connections: Address already in use\n"
+                                           "iperf3: exiting\n")
+
+    def test_argument_errors_are_seen_before(self):
+        left = support.run(support.OURS + ("-s", "-D", "-p", "0"))
+        self.assertEqual((left.out, left.code), ("", 1), left)
+        self.assertIn("parameter error - port number", left.err)
+
+    def test_a_running_number_keeps_a_second_one_out(self):
+        pid, port = self.start()
+        left = support.run(support.OURS + ("-s", "-I", "pid", "-p", support.free_port()),
+                           cwd=self.folder)
+        self.assertEqual((left.out, left.err, left.code), (
+            "", "iperf3: Another instance of iperf3 appears to be running\n", 1))
+        self.assertEqual(int(self.read("pid")), pid)
+        self.assertTrue(is_alive(pid))
+
+
+class Pidfile(Live):
+    """-I."""
+
+    def test_number_mode_and_end(self):
+        program, port = support.start_server(support.OURS, "-1", "-I", self.path("pid"))
+        with program:
+            self.assertEqual(self.read("pid"), "%d" % program.pid)
+            self.assertEqual(stat.S_IMODE(os.stat(self.path("pid")).st_mode), 0o600)
+            self.good(port)
+            self.assertEqual(program.finish(20.0).code, 0)
+        self.assertFalse(os.path.exists(self.path("pid")))
+
+    def test_removed_after_a_signal(self):
+        for number in SIGNALS:
+            with self.subTest(signal=number):
+                program, _ = support.start_server(support.OURS, "-I", self.path("pid"))
+                with program:
+                    self.assertEqual(self.read("pid"), "%d" % program.pid)
+                    program.signal(number)
+                    self.assertEqual(program.finish(20.0).code, 0)
+                self.assertFalse(os.path.exists(self.path("pid")))
+
+    def test_of_a_client(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "20", "-i",
+                                                 "0.2", "-I", self.path("pid"))) as client:
+                client.wait_for("sec ")
+                self.assertEqual(self.read("pid"), "%d" % client.pid)
+                client.signal(signal.SIGINT)
+                self.assertEqual(client.finish(20.0).code, 0)
+            self.assertFalse(os.path.exists(self.path("pid")))
+            self.good(port, "-I", self.path("pid"))
+            self.assertFalse(os.path.exists(self.path("pid")))
+        left = self.client(support.free_port(), "-I", self.path("pid"))
+        self.assertEqual((left.err, left.code), (REFUSED, 1))
+        self.assertFalse(os.path.exists(self.path("pid")))
+
+    def test_a_running_number_is_refused(self):
+        self.write("pid", "%d\n" % os.getpid())
+        for role in (("-s",), ("-c", "127.0.0.1")):
+            for json_mode in ((), ("-J",), ("--json-stream",)):
+                with self.subTest(role=role, mode=json_mode):
+                    left = self.both(*(role + json_mode + ("-I", self.path("pid"))))
+                    self.assertEqual(left.code, 1)
+                    self.assertEqual(left.err, "" if json_mode else (
+                        "iperf3: Another instance of iperf3 appears to be running\n"))
+        self.assertEqual(self.read("pid"), "%d\n" % os.getpid())
+
+    def test_stale_numbers_are_overwritten(self):
+        ended = subprocess.Popen([sys.executable, "-c", ""])
+        ended.wait()
+        for text in ("%d" % ended.pid, "", "garbage", "0", "-1", "99999999", "1" * 60):
+            self.write("pid", text)
+            with self.subTest(text=text):
+                program, port = support.start_server(support.OURS, "-I", self.path("pid"))
+                with program:
+                    self.assertEqual(self.read("pid"), "%d" % program.pid)
+                    program.signal()
+                    self.assertEqual(program.finish(20.0).code, 0)
+                self.assertFalse(os.path.exists(self.path("pid")))
+
+    def test_not_writable(self):
+        for path in (self.path("no", "such"), self.folder):
+            for role in (("-s", "-p", support.free_port()),
+                         ("-c", "127.0.0.1", "-p", support.free_port())):
+                for mode in ((), ("-J",), ("--json-stream",)):
+                    with self.subTest(path=path, role=role, mode=mode):
+                        left = self.both(*(role + mode + ("-I", path)))
+                        self.assertEqual(left.code, 1)
+                        self.assertEqual(left.err == "", bool(mode), left)
+
+    def test_files_that_are_no_text(self):
+        with open(self.path("pid"), "wb") as file:
+            file.write(b"\xff\xfe\x00")
+        program, port = support.start_server(support.OURS, "-1", "-I", self.path("pid"))
+        with program:
+            self.assertEqual(self.read("pid"), "%d" % program.pid)
+            self.good(port)
+            self.assertEqual(program.finish(20.0).code, 0)
+
+
+class Logfile(Live):
+    """--logfile."""
+
+    def test_all_goes_to_the_end_of_it(self):
+        self.write("server.log", "before\n")
+        self.write("client.log", "before\n")
+        left, server = support.run_pair(
+            support.OURS, support.OURS, ("-t", "1", "-i", "0.5", "--logfile",
+                                         self.path("client.log")),
+            ("--logfile", self.path("server.log")))
+        for name, each in (("client", left), ("server", server)):
+            self.assertEqual((each.out, each.err, each.code), ("", "", 0))
+            lines = self.read(name + ".log").split("\n")
+            self.assertEqual(lines[0], "before")
+            # one descriptor more is in use
+            numbers = set(re.findall(r"(?m)^\[ +(\d+)\]", "\n".join(lines)))
+            self.assertEqual(numbers, {"5" if name == "client" else "6"})
+            self.assertTrue(any(line.rstrip().endswith("receiver") for line in lines), lines)
+
+    def test_json_goes_there(self):
+        for mode in ("-J", "--json-stream"):
+            support.run_pair(support.OURS, support.OURS, (
+                "-n", "100K", mode, "--logfile", self.path("client" + mode)),
+                (mode, "--logfile", self.path("server" + mode)))
+            for name, number in (("client", 5), ("server", 6)):
+                text = self.read(name + mode)
+                with self.subTest(mode=mode, name=name):
+                    if mode == "-J":
+                        start = json.loads(text)["start"]
+                    else:
+                        start = json.loads(text.split("\n")[0])["data"]
+                    self.assertEqual([each["socket"] for each in start["connected"]], [number])
+
+    def test_rows_are_there_at_once(self):
+        program, port = support.start_server(support.OURS, "-1", "--logfile", self.path("server"))
+        with program, support.Program(support.OURS + (
+                "-c", "127.0.0.1", "-p", port, "-t", "20", "-i", "0.2", "--logfile",
+                self.path("client"))) as client:
+            for name in ("client", "server"):
+                self.wait_for(name, "sec ")
+            client.signal()
+            client.finish(20.0)
+            program.finish(20.0)
+        self.assertTrue(self.read("client").endswith(
+            "iperf3: interrupt - the client has terminated by signal Terminated(15)\n"))
+        self.assertTrue(self.read("server").endswith("iperf3: the client has terminated\n"))
+
+    def test_a_moved_file_stays_whole_and_a_new_one_appears(self):
+        program, port = support.start_server(support.OURS, "--logfile", self.path("log"))
+        with program:
+            self.good(port)
+            self.wait_for("log", "(test #2)")
+            os.rename(self.path("log"), self.path("old"))
+            self.good(port)
+            self.wait_for("log", "(test #3)")
+            self.good(port)
+            self.wait_for("log", "(test #4)")
+            program.signal()
+            left = program.finish(20.0)
+        self.assertEqual((left.out, left.err, left.code), ("", "", 0), left)
+        old, new = self.read("old"), self.read("log")
+        self.assertEqual((old.count("receiver\n"), new.count("receiver\n")), (1, 2))
+        self.assertTrue(old.endswith("(test #2)\n" + "-" * 59 + "\n"), old)
+        self.assertTrue(new.startswith("Accepted connection from 127.0.0.1"), new)
+        self.assertEqual(set(re.findall(r"(?m)^\[ +(\d+)\]", old + new)), {"6"})
+
+    def test_a_folder_that_vanishes_is_no_end(self):
+        os.mkdir(self.path("sub"))
+        program, port = support.start_server(support.OURS, "--logfile", self.path("sub", "log"))
+        with program:
+            self.good(port)
+            shutil.rmtree(self.path("sub"))
+            for _ in range(2):
+                self.good(port)
+            program.signal()
+            left = program.finish(20.0)
+        self.assertEqual((left.out, left.code), ("", 0), left)
+        self.assertNotIn("Traceback", left.err)
+
+    def test_errors_go_into_it(self):
+        left = self.client(support.free_port(), "--logfile", self.path("log"))
+        self.assertEqual((left.out, left.err, left.code), ("", "", 1))
+        self.assertEqual(self.read("log"), REFUSED)
+        self.assertEqual(self.read("log"), captures.Case("err-logfile-refused").printed("client"))
+        program, port = support.start_server(support.OURS, "--logfile", self.path("server"))
+        with program:
+            with socket.create_connection(("127.0.0.1", port)) as sock:
+                sock.sendall(b"a" * 36 + b"\0")
+                sock.recv(1)
+                sock.sendall(b"\0\0\0\2{x")
+                sock.recv(9)
+            self.wait_for("server", "iperf3: error")
+            program.signal()
+            left = program.finish(20.0)
+        self.assertEqual((left.out, left.err, left.code), ("", "", 0))
+        self.assertIn("iperf3: error - unable to receive parameters from client",
+                      self.read("server"))
+
+    def test_parameter_errors_do_not(self):
+        left = support.run(support.OURS + ("-s", "--logfile", self.path("log"), "-t", "5"))
+        self.assertIn("client only", left.err)
+        self.assertFalse(os.path.exists(self.path("log")))
+
+    def test_cannot_be_opened(self):
+        for path in (self.path("no", "such"), self.folder):
+            for role in (("-s", "-p", support.free_port()),
+                         ("-c", "127.0.0.1", "-p", support.free_port())):
+                for mode in ((), ("-J",), ("--json-stream",)):
+                    with self.subTest(path=path, role=role, mode=mode):
+                        left = self.both(*(role + mode + ("--logfile", path)))
+                        self.assertEqual((left.out, left.code), ("", 1))
+                        self.assertEqual(left.err.endswith("\niperf3: exiting\n"),
+                                         role[0] == "-s" and not mode)
+
+    def test_cpu_that_is_not_there(self):
+        for role in (("-s", "-p", support.free_port()),
+                     ("-c", "127.0.0.1", "-p", support.free_port())):
+            for mode in ((), ("-J",), ("--json-stream",)):
+                with self.subTest(role=role, mode=mode):
+                    left = self.both(*(role + mode + ("-A", "1000")))
+                    self.assertEqual((left.out, left.code), ("", 1))
+
+    def test_no_pidfile_is_left_when_it_cannot_be_opened(self):
+        left = support.run(support.OURS + ("-s", "-I", self.path("pid"), "--logfile",
+                                           self.path("no", "such")))
+        self.assertEqual(left.code, 1)
+        self.assertFalse(os.path.exists(self.path("pid")))
+
+    def test_devices(self):
+        """A pipe cannot be sought in."""
+        for device, name in (("/dev/stdout", "out"), ("/dev/stderr", "err")):
+            if os.path.exists(device):
+                left = self.client(support.free_port(), "--logfile", device)
+                with self.subTest(device=device):
+                    self.assertEqual((getattr(left, name), left.code), (REFUSED, 1), left)
+
+    def test_the_disk_is_full(self):
+        if not os.path.exists("/dev/full"):
+            raise unittest.SkipTest("no /dev/full here")
+        program, port = support.start_server(support.OURS)
+        with program:
+            left = self.client(port, "-n", "100K", "--logfile", "/dev/full")
+        self.assertEqual((left.out, left.code), ("", 1), left)
+        self.assertEqual(left.err, "iperf3: error - unable to write to the log file: No space left"
+                                   " on device\n")
+
+
+DATE = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} "
+
+
+class Timestamps(Live):
+    """--timestamps."""
+
+    def test_before_every_line_of_both(self):
+        for option, stamp in (("--timestamps", DATE), ("--timestamps=%H:%M:%S|",
+                                                       r"\d\d:\d\d:\d\d\|"),
+                              ("--timestamps=at %s: ", r"at \d{10}: ")):
+            for other in ((), ("-R",), ("--bidir", "-P", "2"), ("-u", "-b", "10M")):
+                with self.subTest(option=option, other=other):
+                    left, server = support.run_pair(
+                        support.OURS, support.OURS,
+                        ("-t", "1", "-i", "0.5", option) + other, (option,))
+                    for each in (left, server):
+                        self.assertEqual((each.err, each.code), ("", 0), each)
+                        self.assertGreater(len(each.lines()), 8)
+                        for line in each.lines():
+                            self.assertRegex(line, "^" + stamp)
+                    self.assertRegex(left.lines()[-2], "^%s$" % stamp)  # an empty line
+
+    def test_before_the_title(self):
+        left, _ = support.run_pair(support.OURS, support.OURS, (
+            "-n", "100K", "--timestamps=x|", "-T", "TITLE"))
+        for line in left.lines():
+            self.assertTrue(line.startswith("x|TITLE:  "), line)
+
+    def test_what_verbose_prints_past_the_stamps(self):
+        left, server = support.run_pair(
+            support.OURS, support.OURS,
+            ("-n", "100K", "--timestamps=x|", "-V", "--cntl-ka=100/10/3"),
+            ("--timestamps=x|", "-V", "--cntl-ka=100/10/3"))
+        for each in (left, server):
+            for line in each.lines():
+                self.assertEqual(line.startswith("x|"), not line.startswith("Control "), line)
+
+    def test_before_errors(self):
+        left = self.both("-c", "127.0.0.1", "-p", support.free_port(), "--timestamps=x|")
+        self.assertEqual(left.err, "x|" + REFUSED)
+        program, port = support.start_server(support.OURS, "--timestamps=x|")
+        with program:
+            program.signal()
+            left = program.finish(20.0)
+        self.assertEqual(left.err, "x|iperf3: interrupt - the server has terminated by signal"
+                                   " Terminated(15)\n")
+
+    def test_both_lines_of_a_servers_error(self):
+        program, port = support.start_server(support.OURS, "-1", "--server-max-duration", "1")
+        with program:
+            left = self.client(port, "-t", "5", "--timestamps=x|")
+        self.assertEqual(left.err.count("\n"), 2, left)
+        for line in left.err.split("\n")[:-1]:
+            self.assertTrue(line.startswith("x|iperf3: "), left)
+
+    def test_the_line_about_listening_that_failed(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen(1)
+            left = self.both("-s", "-B", "127.0.0.1", "-p", taken.getsockname()[1],
+                             "--timestamps=x|")
+        self.assertEqual(left.err.count("x|iperf3: "), 2)
+
+    def test_not_before_warnings_nor_json(self):
+        left, server = support.run_pair(support.OURS, support.OURS, (
+            "-n", "100K", "-J", "--timestamps=x|", "-V"), ("-J", "--timestamps=x|"))
+        self.assertEqual(left.err, "warning: Verbose output (-v) may interfere with JSON output"
+                                   " (-J)\n")
+        for each in (left, server):
+            self.assertNotIn("x|", each.out)
+            self.assertIn("intervals", each.json())
+        left, server = support.run_pair(support.OURS, support.OURS, (
+            "-n", "100K", "--json-stream", "--timestamps=x|"), ("--json-stream",
+                                                                "--timestamps=x|"))
+        for each in (left, server):
+            self.assertEqual(json.loads(each.lines()[0])["event"], "start")
+
+    def test_in_the_log_file(self):
+        self.client(support.free_port(), "--logfile", self.path("log"),
+                           "--timestamps=x|")
+        self.assertEqual(self.read("log"), "x|" + REFUSED)
+
+    def test_relayed_lines_keep_the_servers_stamps(self):
+        """As with iperf3: the block of the server's lines has the client's stamp once."""
+        shapes = []
+        for command in (support.real("3.22"), support.OURS):
+            left, _ = support.run_pair(
+                command, command, ("-t", "1", "-i", "0.5", "--get-server-output",
+                                   "--timestamps=C|"), ("--timestamps=S|",))
+            self.assertEqual((left.err, left.code), ("", 0), left)
+            lines = left.lines()
+            at = [number for number, line in enumerate(lines) if line.endswith("Server output:")]
+            self.assertEqual(len(at), 1, left)
+            # what it begins with, and what kind of line it is; rows may be more or fewer
+            shape = []
+            for line in lines[at[0] - 1:]:
+                stamp, bar, rest = line.rpartition("|")
+                kind = (stamp + bar, re.sub(r"[\d.]+", "#", rest)[:14])
+                if kind not in shape[-1:]:
+                    shape.append(kind)
+            shapes.append(shape)
+        self.assertEqual(shapes[1], shapes[0])
+        self.assertIn("S|", [stamp for stamp, _ in shapes[1]])
+
+    def test_the_zone_is_that_of_the_environment(self):
+        for zone, hours in (("UTC", 0), ("XXX-5", 5)):
+            now = int(time.time())
+            left = self.client(support.free_port(), "--timestamps=%H.",
+                               env=support.environment(TZ=zone))
+            hour = int(left.err.split(".")[0])
+            self.assertIn((hour - hours) % 24, {now // 3600 % 24, (now + 60) // 3600 % 24})
+
+
+class Limits(Live):
+    """What a server lets its clients do."""
+
+    def refused(self, server_arguments, client_arguments, text, hint=None):
+        """A client is refused, the server goes on."""
+        program, port = support.start_server(support.OURS, *server_arguments)
+        with program:
+            left = self.client(port, *client_arguments)
+            self.assertEqual((left.code, left.err), (
+                1, "iperf3: SERVER ERROR - %s\niperf3: error - %s\n" % (text, text)), left)
+            self.assertTrue(left.out.startswith("Connecting to host 127.0.0.1, port %d\n" % port))
+            program.wait_for("(test #2)")
+            program.signal()
+            server = program.finish(20.0)
+        lines = server.err.split("\n")[:-1]
+        self.assertEqual(lines[-2], "iperf3: error - " + text)
+        self.assertEqual(len(lines), 3 if hint else 2, server)
+        if hint:
+            self.assertRegex(lines[0], "^iperf3: %s$" % hint)
+        return left, server
+
+    def test_duration(self):
+        text = "client's requested duration exceeds the server's maximum permitted limit"
+        for arguments in (("-t", "3"), ("-t", "0"), ("-n", "1M"), ("-k", "1"), (),
+                          ("-t", "2", "-O", "1"), ("-t", "3", "-u", "-R")):
+            with self.subTest(arguments=arguments):
+                left, server = self.refused(("--server-max-duration", "2"), arguments, text)
+                self.assertEqual(left.out.count("\n"), 2 if "-R" in arguments else 1)
+                self.assertNotIn("Accepted", server.out)
+
+    def test_duration_that_is_allowed(self):
+        program, port = support.start_server(support.OURS, "-1", "--server-max-duration", "2")
+        with program:
+            left = self.client(port, "-t", "1", "-O", "1", "-b", "10M")
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            self.assertEqual(program.finish(20.0).err, "")
+
+    def test_bitrate_asked_for(self):
+        text = "total required bandwidth is larger than server limit"
+        for arguments, asked in ((("-b", "2M"), 2000000), (("-b", "600K", "-P", "2"), 1200000),
+                                 (("-b", "600K", "--bidir"), 1200000), (("-u",), 1048576),
+                                 (("-b", "300K", "-P", "2", "--bidir", "-u"), 1200000),
+                                 (("--fq-rate", "2M"), 2000000)):
+            with self.subTest(arguments=arguments):
+                _, server = self.refused(
+                    ("--server-bitrate-limit", "1M", "-V"), arguments, text,
+                    "Client total requested throughput rate of %d bps exceeded 1000000 bps limit"
+                    % asked)
+                self.assertNotIn("Accepted", server.out)
+        self.refused(("--server-bitrate-limit", "1M"), ("-b", "2M"), text)
+
+    def test_bitrate_that_is_allowed(self):
+        program, port = support.start_server(support.OURS, "--server-bitrate-limit", "1M")
+        with program:
+            for arguments in (("-b", "1M"), ("-u", "-b", "400K", "--bidir", "-l", "1000")):
+                left = self.client(port, "-t", "1", *arguments)
+                self.assertEqual((left.code, left.err), (0, ""), left)
+            self.good(port)  # a rate that nobody asked for, for a moment
+            program.signal()
+            self.assertEqual(program.finish(20.0).err.count("\n"), 1)
+
+    def test_bitrate_measured(self):
+        text = "total required bandwidth is larger than server limit"
+        for arguments in ((), ("-R",), ("--bidir",)):
+            with self.subTest(arguments=arguments):
+                left, server = self.refused(
+                    ("--server-bitrate-limit", "1M/1", "-V"), ("-t", "20") + arguments, text,
+                    r"Total throughput of \d+ bps exceeded 1000000 bps limit")
+                self.assertIn("sec ", left.out)
+                self.assertNotIn("sender", left.out)
+                self.assertIn("Accepted", server.out)
+                self.assertNotIn("Summary", server.out)
+
+    def test_idle_timeout_of_a_server_of_one_test(self):
+        begin = time.monotonic()
+        program, port = support.start_server(support.OURS, "-1", "--idle-timeout", "1")
+        with program:
+            left = program.finish(20.0)
+        self.assertGreater(time.monotonic() - begin, 0.9)
+        self.assertEqual((left.err, left.code), ("", 0))
+        self.assertEqual(left.out.count("\n"), 3)
+
+    def test_idle_timeout_does_not_end_a_test(self):
+        program, port = support.start_server(support.OURS, "-1", "--idle-timeout", "1")
+        with program:
+            left = self.client(port, "-t", "2", "-b", "10M")
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            self.assertEqual(program.finish(20.0).code, 0)
+
+    def test_idle_timeout_of_a_server_that_stays(self):
+        program, port = support.start_server(support.OURS, "--idle-timeout", "1")
+        with program:
+            time.sleep(2.0)
+            self.assertIsNone(program.process.poll())
+            self.good(port)
+            program.wait_for("(test #2)")
+            program.signal()
+            left = program.finish(20.0)
+        self.assertEqual(left.out.count("Server listening"), 2)
+
+    def test_one_test_also_a_failed_one(self):
+        for arguments in (("-t", "30"), ("-u", "-b", "1G")):
+            program, port = support.start_server(
+                support.OURS, "-1", "--server-max-duration", "20", "--server-bitrate-limit", "1M")
+            with program:
+                self.assertEqual(self.client(port, *arguments).code, 1)
+                self.assertEqual(program.finish(20.0).code, 0)
+
+
+class RateMeter(unittest.TestCase):
+    """The average of a rate."""
+
+    def test_known_after_the_interval_and_moving(self):
+        meter = pyperf3.RateMeter(3)
+        rates = [meter.look(100.0 + second, total) for second, total in enumerate(
+            (0, 1000, 2000, 3000, 3000, 3000, 3000, 9000))]
+        self.assertEqual(rates, [0, 0, 0, 8000, 5333, 2666, 0, 16000])
+
+    def test_looks_no_oftener_than_each_second(self):
+        meter = pyperf3.RateMeter(1)
+        self.assertEqual([meter.look(*each) for each in (
+            (10.0, 0), (10.5, 10 ** 9), (11.0, 1000), (11.9, 10 ** 9), (12.0, 1500))],
+            [0, 0, 8000, 0, 4000])
+
+
+class Debug(Live):
+    """-d."""
+
+    def lines(self, level, *arguments):
+        left, server = support.run_pair(
+            support.OURS, support.OURS, ("-t", "1", "-b", "10M", level) + arguments, (level,))
+        self.assertEqual((left.code, server.code), (0, 0))
+        return left, server
+
+    def test_standard_error_alone_has_them(self):
+        for arguments in ((), ("-u",), ("--bidir",)):
+            with self.subTest(arguments=arguments):
+                left, server = self.lines("-d", *arguments)
+                for each in (left, server):
+                    for line in each.lines():
+                        self.assertRegex(line, r"^(\[|-|Connecting|Accepted|Server|iperf Done|$)")
+                self.assertIn("send_parameters:\n{", left.err)
+                self.assertIn("get_parameters:\n{", server.err)
+                self.assertIn("9-PARAM_EXCHANGE", left.err)
+                self.assertIn("14-DISPLAY_RESULTS", server.err)
+                for each in (left, server):
+                    self.assertNotIn("Traceback", each.err)
+                    self.assertIn('"streams"', each.err)
+
+    def test_levels(self):
+        low, _ = self.lines("--debug=1")
+        high, _ = self.lines("--debug=4")
+        self.assertIn("send_parameters", low.err)
+        self.assertNotIn("State change", low.err)
+        self.assertIn("State change", high.err)
+        none, server = self.lines("--debug=0")
+        self.assertEqual((none.err, server.err), ("", ""))
+
+    def test_json_is_whole(self):
+        left, server = support.run_pair(support.OURS, support.OURS, ("-n", "100K", "-J", "-d"),
+                                        ("-J", "-d"))
+        for each in (left, server):
+            self.assertIn("intervals", each.json())
+            self.assertIn("warning: Debug output (-d) may interfere with JSON output (-J)\n",
+                          each.err)
+            self.assertIn("State change", each.err)
+
+    def test_passwords_are_not_in_them(self):
+        self.assertNotIn("password", pyperf3.Parameters.from_settings(pyperf3.Settings(
+            client="h", username="u", rsa_public_key_path="k", password="p")).to_json())
+
+
+class Environment(Live):
+    """PYPERF3_OPTS."""
+
+    def setUp(self):
+        Live.setUp(self)
+        self.port = support.free_port()
+        self.program = support.Program(support.OURS + ("-s", "-p", self.port),
+                                       env=support.environment(PYPERF3_OPTS="-t 5 --nosuch 'x"))
+        self.addCleanup(self.program.__exit__)
+        support.wait_for_listener(self.program, self.port)
+
+    def with_options(self, options, *arguments):
+        return self.client(self.port, *arguments, env=support.environment(PYPERF3_OPTS=options))
+
+    def test_before_those_of_the_command_line(self):
+        left = self.with_options("-n 100K -T 'one two' -J", "-P", "2")
+        document = left.json()
+        self.assertEqual(document["title"], "one two")
+        self.assertEqual(document["start"]["test_start"]["bytes"], 102400)
+        self.assertEqual(document["start"]["test_start"]["num_streams"], 2)
+        left = self.with_options("-n 100K -T one -J -P 3", "-T", "two", "-P", "2")
+        self.assertEqual(left.json()["title"], "two")
+        self.assertEqual(left.json()["start"]["test_start"]["num_streams"], 2)
+
+    def test_nothing_in_it(self):
+        for text in ("", "  ", "\t\n"):
+            self.assertEqual(self.with_options(text, "-n", "100K").code, 0)
+
+    def test_errors_in_it(self):
+        left = self.with_options("-t 86401")
+        self.assertEqual(left.code, 1)
+        self.assertTrue(left.err.startswith("iperf3: parameter error - test duration"), left)
+        left = self.with_options("--nosuch")
+        self.assertIn("unrecognized option '--nosuch'\n", left.err)
+        left = self.with_options("-T 'one")
+        self.assertEqual(left.code, 1)
+        self.assertIn("PYPERF3_OPTS: ", left.err)
+        self.assertNotIn("Traceback", left.err)
+        left = self.with_options("-s")
+        self.assertIn("cannot be both server and client", left.err)
+
+    def test_the_two_are_checked_together(self):
+        """What one of them lacks may be in the other."""
+        left = self.with_options("-R", "--rcv-timeout", "5000", "-n", "100K")
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        left = self.client(self.port, "--username", "u", env=support.environment(
+            PYPERF3_OPTS="--rsa-public-key-path nosuch", IPERF3_PASSWORD="x"))
+        self.assertNotIn("Connecting", left.out)
+        self.assertIn("nosuch: No such file or directory\n", left.err)
+
+    def test_it_cannot_swallow_the_command_line(self):
+        for options in ("--", "-n 100K --", "-n 100K -- -t 5", "-n 100K word"):
+            with self.subTest(options=options):
+                left = self.with_options(options, "-n", "100K")
+                self.assertEqual((left.code, left.err), (0, ""), left)
+        left = self.with_options("-t")
+        self.assertEqual(left.code, 1)
+        self.assertIn("option requires an argument -- 't'\n", left.err)
+
+    def test_a_server_and_the_rest_ignore_it(self):
+        self.good(self.port)
+        for word in ("--help", "--version"):
+            left = support.run(support.OURS + (word,),
+                               env=support.environment(PYPERF3_OPTS="--nosuch"))
+            self.assertEqual((left.code, left.err), (0, ""))
+        left = support.run(support.OURS, env=support.environment(PYPERF3_OPTS="-c 127.0.0.1"))
+        self.assertIn("must either be a client (-c) or server (-s)", left.err)
+
+    def test_the_loopback_heeds_it(self):
+        left = support.run(support.OURS + ("--loopback",),
+                           env=support.environment(PYPERF3_OPTS="-n 100K -J"))
+        self.assertEqual(left.json()["start"]["test_start"]["bytes"], 102400)
+
+
+class Connection(Live):
+    """--connect-only, and how long connections took."""
+
+    def test_text_and_a_server_that_is_not_used_up(self):
+        program, port = support.start_server(support.OURS, "-1")
+        with program:
+            for arguments in ((), ("-u",), ("-R",), ("-t", "5")):
+                left = self.client(port, "--connect-only", *arguments)
+                self.assertEqual((left.code, left.err), (0, ""), left)
+                self.assertRegex(left.out, r"\Aconnection establishment time: \d+\.\d{3} ms\n"
+                                           r"time to first byte: \d+\.\d{3} ms\n\Z")
+            self.good(port)
+            left = program.finish(20.0)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        self.assertEqual(left.out.count("Server listening"), 1)
+        self.assertEqual(left.out.count("Accepted"), 1)
+
+    def test_json(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            end = self.client(port, "--connect-only", "-J").json()["end"]
+            self.assertEqual(list(end), ["pyperf3"])
+            self.assertEqual(list(end["pyperf3"]), ["connect_seconds", "first_byte_seconds"])
+            self.assertGreaterEqual(end["pyperf3"]["first_byte_seconds"],
+                                    end["pyperf3"]["connect_seconds"])
+            left = self.client(port, "--connect-only", "--json-stream")
+            self.assertEqual([json.loads(line)["event"] for line in left.lines()], ["end"])
+            program.signal()
+            left = program.finish(20.0)
+        self.assertEqual(left.out.count("Server listening"), 1)
+
+    def test_refused(self):
+        port = support.free_port()
+        left = self.client(port, "--connect-only")
+        self.assertEqual((left.out, left.err, left.code), ("", REFUSED, 1))
+        left = self.client(port, "--connect-only", "-J")
+        self.assertEqual((left.err, left.code), ("", 1))
+        self.assertIn("Connection refused", left.json()["error"])
+
+    def test_a_busy_server_and_one_that_is_none(self):
+        program, port = support.start_server(support.OURS, "-1")
+        with program, support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "20",
+                                                      "-i", "0.2", "-b", "1M")) as client:
+            client.wait_for("sec ")
+            left = self.client(port, "--connect-only")
+            self.assertEqual((left.out, left.code), ("", 1))
+            self.assertIn("the server is busy running a test. try again later", left.err)
+            client.signal()
+            client.finish(20.0)
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(1)
+            with support.Program(support.OURS + ("--connect-only", "-c", "127.0.0.1", "-p",
+                                                 listener.getsockname()[1])) as client:
+                sock = listener.accept()[0]
+                sock.close()
+                left = client.finish(20.0)
+        self.assertEqual((left.out, left.code), ("", 1), left)
+
+    def test_against_iperf3(self):
+        program, port = support.start_server(support.real("3.22"))
+        with program:
+            left = self.client(port, "--connect-only")
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            self.good(port)
+
+    def test_every_test_has_the_times(self):
+        for arguments in ((), ("-R",), ("-u", "-b", "10M"), ("--threads",)):
+            left, server = support.run_pair(support.OURS, support.OURS,
+                                            ("-n", "100K", "-J") + arguments, ("-J",))
+            own = left.json()["end"]["pyperf3"]
+            with self.subTest(arguments=arguments):
+                self.assertLess(0, own["connect_seconds"])
+                self.assertLessEqual(own["connect_seconds"], own["first_byte_seconds"])
+                self.assertNotIn("stream_mean_bitrate", own)
+                self.assertNotIn("connect_seconds", server.json()["end"].get("pyperf3", {}))
+
+    def test_mean_and_deviation(self):
+        for arguments, directions in (((), 1), (("-R",), 1), (("--bidir",), 2), (("-u",), 1)):
+            with self.subTest(arguments=arguments):
+                left, _ = support.run_pair(support.OURS, support.OURS, (
+                    "-t", "1", "-J", "-P", "3", "-b", "5M") + arguments)
+                end = left.json()["end"]
+                own = end["pyperf3"]
+                self.assertEqual("stream_mean_bitrate_bidir_reverse" in own, directions == 2)
+                rates = [(row.get("udp") or row["receiver"])["bits_per_second"]
+                         for row in end["streams"]][:3]
+                self.assertAlmostEqual(own["stream_mean_bitrate"], sum(rates) / 3,
+                                       delta=sum(rates) / 100)
+                self.assertGreaterEqual(own["stream_stddev_bitrate"], 0)
+                self.assertEqual(rates == [rates[0]] * 3, own["stream_stddev_bitrate"] == 0)
+        left, _ = support.run_pair(support.OURS, support.OURS, (
+            "-t", "1", "-V", "-P", "2", "-b", "5M", "-f", "m"))
+        self.assertRegex(left.out, r"\n\[SUM\] mean of the streams [\d.]+ Mbits/sec, standard"
+                                   r" deviation [\d.]+ Mbits/sec\n")
+
+    def test_forceflush_is_accepted(self):
+        program, port = support.start_server(support.OURS, "--forceflush")
+        with program:
+            program.wait_for("Server listening")
+            self.good(port, "--forceflush")
+
+
+if __name__ == "__main__":
+    unittest.main()

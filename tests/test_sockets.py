@@ -1,0 +1,463 @@
+"""Options of sockets and processes, seen from outside: ss, strace and /proc (Linux)."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import captures
+import support
+
+MPTCP = getattr(socket, "IPPROTO_MPTCP", 262)
+SCTP = 132
+
+
+def can_open(protocol):
+    """Return whether the system has this protocol of streams."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol).close()
+        return True
+    except OSError:
+        return False
+
+
+def processes(pid):
+    """Return a process and all its descendants that live, with all their threads."""
+    found = []
+    for name in os.listdir("/proc/%d/task" % pid):
+        found.append(int(name))
+        try:
+            with open("/proc/%d/task/%s/children" % (pid, name)) as file:
+                for child in file.read().split():
+                    found += processes(int(child))
+        except OSError:
+            pass  # it ended
+    return found
+
+
+@unittest.skipUnless(sys.platform.startswith("linux"), "looks into /proc")
+class Looking(unittest.TestCase):
+    """A test that runs while it is looked at."""
+
+    @contextlib.contextmanager
+    def running(self, client_arguments=(), server_arguments=(), server=support.OURS,
+                client=support.OURS, host="127.0.0.1"):
+        """Run a test past its first report; gives (server, client, port)."""
+        program, port = support.start_server(server, *server_arguments)
+        with program, support.Program(tuple(client) + (
+                "-c", host, "-p", port, "-t", "30", "-i", "0.3") + tuple(client_arguments)) as (
+                    other):
+            if "--forceflush" in client_arguments or client == support.OURS:
+                other.wait_for("sec ")
+            yield program, other, port
+
+    def end(self, client):
+        client.signal(signal.SIGINT)
+        left = client.finish(20.0)
+        self.assertEqual(left.code, 0, left)
+        return left
+
+    def sockets(self, port, *flags):
+        """Return ss's rows about the connections of a port, each on one line."""
+        if not shutil.which("ss"):
+            raise unittest.SkipTest("no ss here")
+        text = subprocess.check_output(
+            ("ss", "-n", "-i", "-e", "-o", "-H") + (flags or ("-t",))
+            + ("state", "established", "( sport = :%d or dport = :%d )" % (port, port)))
+        return re.sub(r"\n[ \t]+", " ", text.decode("ascii", "replace")).strip().split("\n")
+
+    def watched(self, client_arguments, server_arguments=(), host="127.0.0.1"):
+        """Run a short test under strace; returns the setsockopt calls of (client, server)."""
+        if not shutil.which("strace"):
+            raise unittest.SkipTest("no strace here")
+        folder = tempfile.mkdtemp(prefix="pyperf3-test-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        traces = [os.path.join(folder, name) for name in ("client", "server")]
+        commands = [("strace", "-f", "-s", "64", "-e", "trace=setsockopt", "-o", path)
+                    + support.OURS for path in traces]
+        try:
+            left, server = support.run_pair(commands[1], commands[0], client_arguments,
+                                            server_arguments, host)
+        except AssertionError:
+            if subprocess.call(("strace", "-o", os.devnull, "true")):
+                raise unittest.SkipTest("strace is not permitted here")
+            raise
+        self.assertEqual((left.code, left.err, server.err), (0, "", ""), (left, server))
+        calls = []
+        for path in traces:
+            with open(path, errors="replace") as file:
+                calls.append(re.findall(r"setsockopt\((\d+), (\w+), (\w+), (.*), \d+\) = 0",
+                                        file.read()))
+        return calls
+
+
+class Pacing(Looking):
+    """--fq-rate."""
+
+    def test_data_connections_of_both_ends(self):
+        for arguments, count in ((("-P", "2"), 4), (("-R",), 2), (("--bidir",), 4)):
+            with self.subTest(arguments=arguments):
+                with self.running(("--fq-rate", "80M") + arguments) as (_, client, port):
+                    rows = self.sockets(port)
+                    self.end(client)
+                paced = [row for row in rows if re.search(r"pacing_rate \d+bps/80000000bps", row)
+                         or re.search(r"pacing_rate 80Mbps/80Mbps", row)]
+                self.assertEqual(len(paced), count, rows)
+                self.assertEqual(len(rows), count + 2)
+
+    def test_is_in_the_documents(self):
+        left, server = support.run_pair(support.OURS, support.OURS, (
+            "-n", "100K", "-J", "--fq-rate", "1G"), ("-J",))
+        for each in (left, server):
+            self.assertEqual(each.json()["start"]["fq_rate"], 10 ** 9)
+            self.assertEqual(each.json()["start"]["test_start"]["fqrate"], 10 ** 9)
+
+    def test_datagrams(self):
+        for mode in ((), ("-R",)):
+            both = self.watched(("-u", "-b", "5M", "-n", "100K", "--fq-rate", "80M") + mode)
+            for end, calls in zip(("client", "server"), both):
+                with self.subTest(end=end, mode=mode):
+                    self.assertIn("SO_MAX_PACING_RATE", [call[2] for call in calls])
+
+    def test_the_old_option_takes_it_back(self):
+        left, _ = support.run_pair(support.OURS, support.OURS, (
+            "-n", "100K", "--fq-rate", "80M", "--no-fq-socket-pacing"))
+        self.assertEqual(left.lines()[0], "Warning:  --no-fq-socket-pacing is deprecated")
+        self.assertEqual((left.code, left.err), (0, ""))
+
+
+class Timeouts(Looking):
+    """--snd-timeout and --rcv-timeout."""
+
+    def test_acknowledgements(self):
+        for arguments in ((), ("-R", "-P", "2")):
+            with self.subTest(arguments=arguments):
+                both = self.watched(("-n", "100K", "--snd-timeout", "1234") + arguments,
+                                    ("--snd-timeout", "4321"))
+                for calls, value in zip(both, ("[1234]", "[4321]")):
+                    numbers = {call[0] for call in calls if call[2] == "TCP_USER_TIMEOUT"}
+                    values = {call[3] for call in calls if call[2] == "TCP_USER_TIMEOUT"}
+                    self.assertEqual(values, {value})
+                    # the control connection and each stream's
+                    self.assertEqual(len(numbers), 3 if arguments else 2)
+
+    def test_not_without(self):
+        names = ["TCP_USER_TIMEOUT", "SO_MAX_PACING_RATE", "SO_KEEPALIVE"]
+        for calls in self.watched(("-n", "100K")):
+            self.assertFalse([call for call in calls if call[2] in names])
+            names.pop()  # a server probes its clients anyhow
+
+    def stop(self, program):
+        program.signal(signal.SIGSTOP)
+        self.addCleanup(self.go_on, program)
+
+    @staticmethod
+    def go_on(program):
+        if program.process.poll() is None:
+            program.signal(signal.SIGCONT)
+
+    def test_server_that_receives(self):
+        case = captures.Case("err-rcv-timeout-server")
+        for arguments in ((), ("-u", "-b", "5M"), ("--bidir",)):
+            with self.subTest(arguments=arguments):
+                with self.running(("--threads",) + arguments, ("-1", "--rcv-timeout", "500")) as (
+                        server, client, _):
+                    server.wait_for("sec ")
+                    self.stop(client)
+                    begin = time.monotonic()
+                    other = server.finish(20.0)
+                    self.assertLess(time.monotonic() - begin, 6.0)
+                    client.signal(signal.SIGCONT)
+                    left = client.finish(20.0)
+                self.assertEqual((other.code, other.err), (0, case.err("server")), other)
+                self.assertEqual((left.code, left.err), (1, case.err("client")), left)
+                self.assertNotIn("receiver", other.out)
+
+    def test_client_that_receives(self):
+        case = captures.Case("err-rcv-timeout-client")
+        for arguments in (("-R",), ("-u", "-b", "5M", "-R"), ("--bidir",)):
+            with self.subTest(arguments=arguments):
+                with self.running(("--rcv-timeout", "500") + arguments, ("-1", "--threads")) as (
+                        server, client, _):
+                    self.stop(server)
+                    left = client.finish(20.0)
+                    server.signal(signal.SIGCONT)
+                    other = server.finish(20.0)
+                self.assertEqual((left.code, left.err), (1, case.err("client")), left)
+                self.assertEqual(other.code, 0, other)
+                self.assertNotIn("iperf Done", left.out)
+
+    def test_sender_does_not_mind(self):
+        with self.running(("--rcv-timeout", "300", "-R", "-b", "1M", "-l", "1K"),
+                          ("--rcv-timeout", "300")) as (_, client, _):
+            client.wait_for("sec ", count=3)
+            self.end(client)
+
+    def test_slow_senders_are_not_stopped_ones(self):
+        """One block in half a second, and a second of patience."""
+        left, server = support.run_pair(support.OURS, support.OURS, (
+            "-t", "2", "-b", "160K", "-l", "10K"), ("--rcv-timeout", "1000"))
+        self.assertEqual((left.code, left.err, server.err), (0, "", ""))
+
+
+class Keepalive(Looking):
+    """--cntl-ka."""
+
+    def test_control_connections_of_both(self):
+        for client, server in ((("--cntl-ka=100/10/3",), ()), ((), ("--cntl-ka",)),
+                               (("--cntl-ka",), ("--cntl-ka=50/5/2",))):
+            with self.subTest(client=client, server=server):
+                with self.running(client, server) as (_, program, port):
+                    rows = self.sockets(port)
+                    self.end(program)
+                # A server's own probes come after 3 s.
+                kept = [row for row in rows if re.search(r"timer:\(keepalive,\d+(min|\dsec)", row)]
+                self.assertEqual(len(kept), bool(client) + bool(server), rows)
+                ends = [row.split()[2].endswith(":%d" % port) for row in kept]
+                self.assertEqual(sorted(ends), [False] * bool(client) + [True] * bool(server))
+
+    def test_values(self):
+        both = self.watched(("-n", "100K", "--cntl-ka=100/10/3"), ("--cntl-ka=/5",))
+        names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+        self.assertEqual([call[2:] for call in both[0] if call[2] in names],
+                         list(zip(names, ("[100]", "[10]", "[3]"))))
+        self.assertEqual([call[2:] for call in both[1] if call[2] in names],
+                         [("TCP_KEEPINTVL", "[5]")])
+
+    def test_the_system_has_longer_retries(self):
+        """The hint, and the error, on either side, as of iperf3."""
+        for option in ("--cntl-ka=10", "--cntl-ka=600/75"):
+            outcomes = []
+            for command in (support.real("3.22"), support.OURS):
+                program, port = support.start_server(support.OURS)
+                with program:
+                    left = support.run(tuple(command) + ("-c", "127.0.0.1", "-p", port, option))
+                    outcomes.append((left.out, left.err, left.code))
+            with self.subTest(option=option):
+                self.assertEqual(outcomes[1], outcomes[0])
+                self.assertIn("Keepalive Idle time (", outcomes[1][1])
+
+    def test_the_servers_system_has_longer_retries(self):
+        outcomes = []
+        for command in (support.real("3.22"), support.OURS):
+            program, port = support.start_server(command, "--cntl-ka=10", "-1")
+            with program:
+                left = support.run(support.real("3.22") + ("-c", "127.0.0.1", "-p", port))
+                time.sleep(0.3)
+                program.signal()
+                other = program.finish(20.0)
+            outcomes.append((left.code, [line for line in other.err.split("\n")
+                                         if "interrupt" not in line]))
+        self.assertEqual(outcomes[1], outcomes[0])
+
+
+class FlowLabels(Looking):
+    """-L."""
+
+    def test_data_connections(self):
+        try:
+            socket.socket(socket.AF_INET6, socket.SOCK_STREAM).bind(("::1", 0))
+        except OSError:
+            raise unittest.SkipTest("no IPv6 here")
+        for arguments in ((), ("-R",), ("-u", "-b", "5M")):
+            calls, _ = self.watched(("-n", "100K", "-L", "77") + arguments, host="::1")
+            with self.subTest(arguments=arguments):
+                labels = [call for call in calls if call[2] == "IPV6_FLOWLABEL_MGR"]
+                self.assertEqual(len(labels), 1, calls)
+                self.assertIn(r"\0\0\0M\0", labels[0][3])  # 77, in network order
+                self.assertEqual([call[0] for call in calls if call[2] == "IPV6_FLOWINFO_SEND"],
+                                 [labels[0][0]])
+
+    def test_not_over_ipv4(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-L", "77"))
+        self.assertEqual((left.code, left.err), (
+            1, "iperf3: error - unable to set IPv6 flow label\n"), left)
+
+
+class Multipath(Looking):
+    """-m."""
+
+    def setUp(self):
+        if not can_open(MPTCP):
+            raise unittest.SkipTest("no MPTCP here")
+
+    def count(self, port):
+        return len([row for row in self.sockets(port, "-M") if row])
+
+    def test_both_ends_of_each_stream(self):
+        for arguments, count in (((), 2), (("-R", "-P", "2"), 4), (("--bidir",), 4)):
+            with self.subTest(arguments=arguments):
+                with self.running(("-m",) + arguments) as (_, client, port):
+                    found = self.count(port)
+                    self.end(client)
+                self.assertEqual(found, count)
+
+    def test_the_next_test_is_plain(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            for option, count in ((("-m",), 2), ((), 0), (("-m",), 2)):
+                with support.Program(support.OURS + (
+                        "-c", "127.0.0.1", "-p", port, "-t", "20", "-i", "0.3") + option) as client:
+                    client.wait_for("sec ")
+                    self.assertEqual(self.count(port), count)
+                    self.end(client)
+
+    def test_with_iperf3(self):
+        for server, client in ((support.real("3.22"), support.OURS),
+                               (support.OURS, support.real("3.22"))):
+            for arguments in ((), ("-R",)):
+                with self.subTest(server=server[0], arguments=arguments):
+                    with self.running(("-m", "--forceflush") + arguments, (), server,
+                                      client) as (_, program, port):
+                        program.wait_for("sec ")
+                        found = self.count(port)
+                        self.end(program)
+                    self.assertEqual(found, 2)
+
+    def test_datagrams_are_no_streams(self):
+        left, _ = support.run_pair(support.OURS, support.OURS, ("-m", "-u", "-n", "100K"))
+        self.assertEqual((left.code, left.err), (0, ""), left)
+
+
+class Sctp(Looking):
+    """--sctp where the system has none."""
+
+    def test_both_roles(self):
+        if can_open(SCTP):
+            raise unittest.SkipTest("SCTP is here")
+        real, outcomes = support.real("3.22"), []
+        for server, client in ((real, real), (real, support.OURS), (support.OURS, real),
+                               (support.OURS, support.OURS)):
+            program, port = support.start_server(server)
+            with program:
+                left = support.run(tuple(client) + ("-c", "127.0.0.1", "-p", port, "--sctp"))
+                time.sleep(0.3)
+                program.signal()
+                other = program.finish(20.0)
+            outcomes.append((left.out.replace(str(port), "PORT"), left.err, left.code, other.err))
+        for outcome in outcomes[1:]:
+            self.assertEqual(outcome, outcomes[0])
+        self.assertIn("unable to start stream listener: Protocol not supported", outcomes[3][1])
+
+
+def cpus_of(pid, workers=False):
+    """Return the CPUs of a process (but for workers=True), its descendants and all threads."""
+    found = set()
+    for each in set(processes(pid)) - ({pid} if workers else set()):
+        try:
+            with open("/proc/%d/status" % each) as file:
+                found.add(re.search(r"Cpus_allowed_list:\s*(\S+)", file.read()).group(1))
+        except OSError:
+            pass
+    return found
+
+
+class Affinity(Looking):
+    """-A."""
+
+    def setUp(self):
+        self.cpus = sorted(os.sched_getaffinity(0))
+        if len(self.cpus) < 2:
+            raise unittest.SkipTest("one CPU only")
+
+    def test_workers_of_both_ends(self):
+        here, there = (str(cpu) for cpu in self.cpus[:2])
+        for arguments in ((), ("-R",), ("--threads",), ("-u", "-b", "5M")):
+            with self.subTest(arguments=arguments):
+                with self.running(("-A", here + "," + there) + arguments) as (
+                        server, client, port):
+                    self.assertEqual(cpus_of(client.pid), {here})
+                    self.assertEqual(cpus_of(server.pid, True), {there})
+                    self.end(client)
+                    server.wait_for("(test #2)")
+                    time.sleep(0.2)
+                    self.assertNotEqual(cpus_of(server.pid), {there})
+                    self.assertEqual(os.sched_getaffinity(server.pid), set(self.cpus))
+                    left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+                    self.assertEqual(left.code, 0)
+
+    def test_one_side_alone(self):
+        here = str(self.cpus[1])
+        with self.running(("-A", here)) as (server, client, _):
+            self.assertEqual(cpus_of(client.pid), {here})
+            self.assertEqual(os.sched_getaffinity(server.pid), set(self.cpus))
+            self.end(client)
+        with self.running((), ("-A", here)) as (server, client, _):
+            self.assertEqual(cpus_of(server.pid), {here})
+            self.assertEqual(os.sched_getaffinity(client.pid), set(self.cpus))
+            self.end(client)
+            server.wait_for("(test #2)")
+            self.assertEqual(os.sched_getaffinity(server.pid), {self.cpus[1]})
+
+    def test_clients_choice_goes_before_the_servers(self):
+        here, there = (str(cpu) for cpu in self.cpus[:2])
+        with self.running(("-A", here + "," + there), ("-A", here)) as (server, client, _):
+            self.assertEqual(cpus_of(server.pid, True), {there})
+            self.end(client)
+            server.wait_for("(test #2)")
+            time.sleep(0.2)
+            self.assertEqual(os.sched_getaffinity(server.pid), {self.cpus[0]})
+
+    def test_cpu_that_the_server_has_not(self):
+        program, port = support.start_server(support.OURS)
+        with program:
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-A", "0,1000"))
+            case = captures.Case("err-affinity")
+            self.assertEqual((left.code, left.err), (1, case.err("client")), left)
+            program.wait_for("(test #2)")
+            self.assertEqual(os.sched_getaffinity(program.pid), set(self.cpus))
+            program.signal()
+            self.assertIn("iperf3: error - unable to set CPU affinity: Invalid argument\n",
+                          program.finish(20.0).err)
+
+    def test_interop(self):
+        real = support.real("3.22")
+        here, there = (str(cpu) for cpu in self.cpus[:2])
+        with self.running(("-A", here + "," + there), (), real) as (server, client, _):
+            self.assertEqual((cpus_of(server.pid), cpus_of(client.pid)), ({there}, {here}))
+            self.end(client)
+        with self.running(("-A", here + "," + there, "--forceflush"), (), support.OURS, real) as (
+                server, client, _):
+            client.wait_for("sec ")
+            self.assertEqual(cpus_of(server.pid, True), {there})
+            self.end(client)
+
+
+class Devices(Looking):
+    """--bind-dev."""
+
+    def test_every_connection_of_both(self):
+        if os.geteuid():
+            raise unittest.SkipTest("needs root")
+        with self.running(("--bind-dev", "lo", "-P", "2"), ("--bind-dev", "lo")) as (
+                _, client, port):
+            rows = self.sockets(port)
+            self.end(client)
+        self.assertEqual(len(rows), 6)
+        for row in rows:
+            self.assertIn("%lo", row)
+        for calls in self.watched(("-n", "100K", "-u", "-b", "5M", "--bind-dev", "lo"),
+                                  ("--bind-dev", "lo")):
+            numbers = {call[0] for call in calls if call[2] == "SO_BINDTODEVICE"}
+            self.assertGreaterEqual(len(numbers), 2, calls)
+
+    def test_unknown(self):
+        for role in (("-s", "-p", support.free_port()), ("-c", "127.0.0.1")):
+            left = support.run(support.OURS + role + ("--bind-dev", "nosuch0"))
+            self.assertEqual((left.out, left.code), ("", 1), left)
+            lines = left.err.split("\n")
+            self.assertRegex(lines[0], "^iperf3: error - .*: No such device$")
+            self.assertEqual(lines[1:], (["iperf3: exiting"] if role[0] == "-s" else []) + [""])
+
+
+if __name__ == "__main__":
+    unittest.main()
