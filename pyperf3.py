@@ -6050,6 +6050,9 @@ class Test:
                 stream.worker.wake(socket.SHUT_WR)
             if stream.sender and self._datagrams and ints[stream.line + _STATUS] == _FAILED:
                 raise IperfError(205, self._worker_error(stream))
+        if self.settings.file and any(stream.sender for stream in self.streams):
+            # iperf3: what its reader has not yet put into a file when it hears of the end is lost.
+            yield from pause(0.05)
 
     def _wake_receivers(self):
         """Let the UDP receivers take what has come, and end; returns how long to wait for them."""

@@ -6,7 +6,6 @@ import os
 import socket
 import struct
 import threading
-import time
 
 import figures
 import pyperf3
@@ -354,14 +353,6 @@ def drops(document):
     """Return (host_dropped_packets, remote_dropped_packets) of a document, None for none."""
     found = document["end"].get("pyperf3", {})
     return found.get("host_dropped_packets"), found.get("remote_dropped_packets")
-
-
-def wait_until(condition, what, seconds=15.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("never: " + what)
-        time.sleep(0.01)
 
 
 def together(function, items):

@@ -153,6 +153,10 @@ class Program:
     def err(self):
         return bytes(self._err).decode("utf-8", "replace")
 
+    def wait_for_error(self, text, count=1):
+        """Wait until its standard error holds `text` `count` times."""
+        wait_until(lambda: self.err().count(text) >= count, (text, self.err))
+
     def wait_for(self, text, seconds=LIMIT, count=1):
         """Wait until its standard output holds `text` `count` times."""
         deadline = time.monotonic() + seconds
@@ -212,6 +216,16 @@ def listens(port):
         if any(row[1].endswith(wanted) and row[3] == "0A" for row in rows[1:]):
             return True
     return False
+
+
+def wait_until(condition, what, seconds=LIMIT):
+    """Wait until `condition()` is true; what: a text, or the text and what tells the state."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("never: %s" % (
+                what if isinstance(what, str) else "%r in %r" % (what[0], what[1]())))
+        time.sleep(0.01)
 
 
 def wait_for_listener(program, port, seconds=LIMIT):

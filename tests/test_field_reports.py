@@ -128,9 +128,6 @@ class Reports(figures.Case):
         self.assertNotIn("Traceback", left.err)
         return left
 
-    def wait_until(self, condition, what):
-        datagrams.wait_until(condition, what, 30.0)
-
 
 class Peers(Reports):
     """Peers that close, keep silent, talk nonsense or vanish."""
@@ -180,7 +177,7 @@ class Peers(Reports):
                     talk(sock)
             self.honest(port, "-n 1M -i 0.1", real)
         self.assertIsNone(server.process.poll())
-        self.wait_until(lambda: datagrams.descriptors(server.pid) == descriptors,
+        support.wait_until(lambda: datagrams.descriptors(server.pid) == descriptors,
                         "no descriptor is left")
         self.assertEqual(self.end(server).code, 0)
 
@@ -365,7 +362,7 @@ class Conversation(Reports):
                 # ten seconds at the rate that is UDP's default
                 self.assertEqual(len(receive(data, 10 << 17)), 10 << 17)
                 control.sendall(b"\x0c")
-        self.wait_until(lambda: server.out().count("\n}") >= 2, "two documents")
+        support.wait_until(lambda: server.out().count("\n}") >= 2, "two documents")
         for document in captures.documents(server.out()):
             setup = document["start"]["test_start"]
             self.assertEqual([setup[name] for name in (
@@ -571,7 +568,7 @@ class Endings(Reports):
                                              "-i", "0.2") + tuple(more[1])) as program:
                     for text in texts:
                         for each, name in ((program, "client"), (server, "server")):
-                            self.wait_until(
+                            support.wait_until(
                                 lambda: text in (read(name) if logged else each.out()), text)
                     self.assertIsNone(program.process.poll())
         together(check, [("", ("sec ",)),
@@ -637,7 +634,7 @@ class Endings(Reports):
                     return any(row.split()[2].endswith(":%04X" % port) and row.split()[3] == "02"
                                for row in list(table)[1:])
             with support.Program(OURS + ("-c", "127.0.0.1", "-p", port)) as program:
-                self.wait_until(connecting, "a connection is tried")
+                support.wait_until(connecting, "a connection is tried")
                 left = self.end(program, signal.SIGINT)
         self.assertEqual((left.code, left.err), (
             0, "iperf3: interrupt - the client has terminated by signal Interrupt(2)\n"), left)
@@ -653,26 +650,26 @@ class Endings(Reports):
         words = ("-s", "-D", "-p", port, "-I", "pid", "--logfile", "log")
         left = run(OURS, words, cwd=folder)
         self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
-        self.wait_until(lambda: support.listens(port) and read("pid"), "a listening daemon")
+        support.wait_until(lambda: support.listens(port) and read("pid"), "a listening daemon")
         pid = int(read("pid"))
         try:
             links = [os.readlink("/proc/%d/fd/%s" % (pid, name))
                      for name in os.listdir("/proc/%d/fd" % pid)]
             self.assertFalse([link for link in links if link.startswith("pipe:")], links)
             self.honest(port)
-            self.wait_until(lambda: "(test #2)" in read("log"), "a first test")
+            support.wait_until(lambda: "(test #2)" in read("log"), "a first test")
             os.rename(os.path.join(folder, "log"), os.path.join(folder, "log.1"))
             self.honest(port)
-            self.wait_until(lambda: os.path.exists(os.path.join(folder, "log"))
+            support.wait_until(lambda: os.path.exists(os.path.join(folder, "log"))
                             and "(test #3)" in read("log"), "a new log file")
             again = run(OURS, words[:4] + ("--logfile", "other"), cwd=folder)
             self.assertEqual((again.code, again.out, again.err), (0, "", ""))  # as iperf3
-            self.wait_until(lambda: "exiting" in read("other"), "an error in the log file")
+            support.wait_until(lambda: "exiting" in read("other"), "an error in the log file")
             self.assertIn("unable to start listener for connections: Address already in use",
                           read("other"))
         finally:
             os.kill(pid, signal.SIGTERM)
-        self.wait_until(lambda: not os.path.exists(os.path.join(folder, "pid")), "no pid file")
+        support.wait_until(lambda: not os.path.exists(os.path.join(folder, "pid")), "no pid file")
         self.assertEqual((read("log.1") + read("log")).count("receiver\n"), 2)
         left = run(OURS, ("-s", "-p", port, "--logfile", os.path.join(folder, "no", "such")))
         self.assertEqual((left.code, left.out), (1, ""))
@@ -730,9 +727,9 @@ class Endings(Reports):
         folder, port = self.folder(), support.free_port()
         left = run(OURS, ("-1", "-s", "-D", "-p", port, "-I", os.path.join(folder, "pid")))
         self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
-        self.wait_until(lambda: support.listens(port), "a listening daemon")
+        support.wait_until(lambda: support.listens(port), "a listening daemon")
         self.honest(port)
-        self.wait_until(lambda: not os.listdir(folder), "its end")
+        support.wait_until(lambda: not os.listdir(folder), "its end")
 
     # alvisisme/android-iperf #1; iperf3 #1201, #987
     def test_b51_no_place_to_write_to(self):
@@ -905,7 +902,7 @@ class Outputs(Reports):
             with support.Program(OURS + ("-c", "127.0.0.1", "-p", port, "-i", "0.2", "-J")
                                  + tuple(words.split())) as program:
                 # until there is a data connection, too
-                self.wait_until(lambda: datagrams.descriptors(server.pid) > idle + 1, "a test")
+                support.wait_until(lambda: datagrams.descriptors(server.pid) > idle + 1, "a test")
                 return self.end(program, signal.SIGINT), server.finish(20.0)
         found = abreast(lambda function, words: function(words), [
             (starved, "-u -t 1 -b 100K -l 1000"), (starved, "-u -t 1 -b 100K -l 1000 -R"),
@@ -1026,7 +1023,7 @@ class Outputs(Reports):
                 return file.read()
         for number in (1, 2, 3):
             self.honest(port)
-            self.wait_until(lambda: logged().count("\n}") == number, "document %d" % number)
+            support.wait_until(lambda: logged().count("\n}") == number, "document %d" % number)
         self.assertEqual(len(captures.documents(logged())), 3)
 
     # iperf3 PR #1098; riperf3 #62; autobrr/netronome

@@ -81,26 +81,13 @@ class Case(support.ServerCase):
             self.assertEqual((sent, received), (1 << 20,) * 2)
         return left.json()
 
-    def until(self, condition):
-        """Wait for a condition; returns whether it came true."""
-        deadline = time.monotonic() + LATE
-        while not condition():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.01)
-        return True
-
-    def wait_for_error(self, text):
-        self.assertTrue(self.until(lambda: text in self.server.err()), self.server.err())
-
     def holdings(self):
         """Return how many descriptors and children the server has."""
         return datagrams.descriptors(self.server.pid), len(fuzz.children(self.server.pid))
 
     def assertNothingLeaks(self, before):
         if LINUX:
-            self.assertTrue(self.until(lambda: self.holdings() <= before),
-                            (before, self.holdings()))
+            support.wait_until(lambda: self.holdings() <= before, (before, self.holdings))
 
     def assertOneLine(self, left, text):
         """See that a client has ended with one line, after that about what its server said."""
@@ -327,7 +314,7 @@ class Libraries(Case):
                 with self.subTest(client=client, more=more):
                     self.honest(port, *more, program=client)
             if repeated:
-                self.wait_for_error("the QUIC handshake of stream 1 was repeated: qh3: ")
+                self.server.wait_for_error("the QUIC handshake of stream 1 was repeated: qh3: ")
                 for line in self.server.err().split("\n")[:-1]:
                     self.assertRegex(
                         line, r"\A(iperf3: )?warning: the QUIC handshake of stream [12] was"
@@ -353,8 +340,7 @@ class Libraries(Case):
         for count in (1, 2):
             left = self.client(port, "--quic", "-t", "1")
             self.assertOneLine(left, "unable to set up QUIC")
-            self.assertTrue(self.until(lambda: self.server.err() == NAMES_PACKAGE * count),
-                            self.server.err())
+            self.server.wait_for_error(NAMES_PACKAGE, count)
             for more in ((), ("-u",), ("--tls",)):
                 left = self.client(port, "-n", "100K", *more)
                 self.assertEqual((left.code, left.err), (0, ""))
@@ -401,7 +387,7 @@ class Libraries(Case):
         port = self.serve(program=support.with_quic("aioquic"))
         left = self.client(port, "--quic", "-C", "reno", "-n", "1M", "-R")
         self.assertEqual(left.code, 0, left)
-        self.wait_for_error("the package qh3 has no choice of congestion control")
+        self.server.wait_for_error("the package qh3 has no choice of congestion control")
 
     def test_initial_window(self):
         left = support.run(support.quic_code(
@@ -621,16 +607,15 @@ class BadPeers(Case):
                     answer = control.recv(1)
                 self.honest(port)
                 self.assertEqual(self.client(port, "-n", "1M").code, 0)
-                leaks = LINUX and not self.until(
-                    lambda: datagrams.descriptors(server.pid) <= before
-                    and not fuzz.children(server.pid))
+                support.wait_until(lambda: not LINUX or (
+                    datagrams.descriptors(server.pid) <= before
+                    and not fuzz.children(server.pid)), "no leak")
                 server.signal()
-                return answer, leaks, server.finish(LATE)
-        for (kind,), (answer, leaks, left) in self.abreast(without_end, [
+                return answer, server.finish(LATE)
+        for (kind,), (answer, left) in self.abreast(without_end, [
                 ("garbage",), ("silent",), ("mute",)]):
             with self.subTest(kind=kind):
                 self.assertEqual(answer, b"\xfe")
-                self.assertFalse(leaks)
                 self.assertEqual(left.code, 0)
                 self.assertRegex(left.err, r"\Aiperf3: error - unable to accept stream connection:"
                                            r" .+\niperf3: interrupt - .+\n\Z")
@@ -644,7 +629,7 @@ class BadPeers(Case):
             control.settimeout(LATE)
             self.stranger("cookie", port)
             self.assertEqual(control.recv(1), b"\xfe")
-        self.wait_for_error("QUIC stream 1 of 1: the connection is another test's\n")
+        self.server.wait_for_error("QUIC stream 1 of 1: the connection is another test's\n")
         self.assertEqual(self.server.err().count("\n"), 1)
         self.honest(port)
         self.assertNothingLeaks(before)
@@ -655,8 +640,7 @@ class BadPeers(Case):
         before = self.holdings()
         for count in (1, 2, 3):
             support.set_up(port, protocol="QUIC", time=1)[0].close()
-            self.assertTrue(self.until(lambda: self.server.err().count("\n") == count),
-                            self.server.err())
+            self.server.wait_for_error("\n", count)
         self.honest(port)
         self.assertEqual(self.client(port, "-n", "1M").code, 0)
         self.assertNothingLeaks(before)
@@ -678,12 +662,11 @@ class BadPeers(Case):
             client = self.running(port, *more)
             workers = fuzz.children(client.pid) if LINUX else []
             client.signal(signal.SIGKILL)
-            self.assertTrue(self.until(lambda: self.server.err().count("\n") == count),
-                            self.server.err())
+            self.server.wait_for_error("\n", count)
             self.honest(port)
             self.assertEqual(self.client(port, "-n", "1M").code, 0)
-            self.assertTrue(self.until(lambda: not any(
-                os.path.exists("/proc/%d" % pid) for pid in workers)), "orphans")
+            support.wait_until(lambda: not any(
+                os.path.exists("/proc/%d" % pid) for pid in workers), "the end of the workers")
         for line in self.server.err().split("\n")[:-1]:
             self.assertEqual(line, "iperf3: the client has unexpectedly closed the connection")
         self.assertNothingLeaks(before)
@@ -696,7 +679,7 @@ class BadPeers(Case):
         self.assertEqual(left.err, "iperf3: interrupt - the client has terminated by signal"
                                    " Interrupt(2)\n")
         self.assertRegex(left.out, r"\n\[ +\d+\] QUIC: connected in ")
-        self.wait_for_error("the client has terminated\n")
+        self.server.wait_for_error("the client has terminated\n")
         self.honest(port)
 
     def test_client_stopped(self):
@@ -708,7 +691,7 @@ class BadPeers(Case):
         try:
             for pid in stopped:
                 os.kill(pid, signal.SIGSTOP)
-            self.wait_for_error("iperf3: error - idle timeout for receiving data\n")
+            self.server.wait_for_error("iperf3: error - idle timeout for receiving data\n")
             self.honest(port)
             self.assertNothingLeaks(before)
         finally:
@@ -727,8 +710,8 @@ class BadPeers(Case):
                     server.signal(signal.SIGKILL)
                     left = client.finish(LATE)
                 self.assertOneLine(left, "control socket has closed unexpectedly")
-                self.assertTrue(self.until(lambda: not any(
-                    os.path.exists("/proc/%d" % pid) for pid in workers)), "orphans")
+                support.wait_until(lambda: not any(
+                    os.path.exists("/proc/%d" % pid) for pid in workers), "the end of the workers")
 
     def test_server_ended(self):
         server, port = support.start_server(support.with_quic())
@@ -845,7 +828,8 @@ class Paths(Case):
                 left = self.client(path.port, "--quic")
                 took = time.monotonic() - began
                 self.honest(port)
-                self.assertTrue(not LINUX or self.until(lambda: not fuzz.children(server.pid)))
+                support.wait_until(lambda: not LINUX or not fuzz.children(server.pid),
+                                   "the end of the workers")
                 return left, took
         for ways, (left, took) in self.abreast(filtered, [
                 (relay.FORTH,), (relay.BACK,), (relay.FORTH, relay.BACK)]):
@@ -878,7 +862,7 @@ class Options(unittest.TestCase):
     """The command line, and the document that the client sends."""
 
     def test_refused_combinations(self):
-        for option in ("-u", "--sctp", "-Z", "--skip-rx-copy", "-m"):
+        for option in ("-u", "--sctp", "-Z", "--skip-rx-copy", "-m", "--connect-only"):
             left = support.run(support.OURS + ("-c", "127.0.0.1", "--quic", option))
             self.assertEqual((left.code, left.out), (1, ""))
             self.assertTrue(left.err.startswith(

@@ -41,18 +41,11 @@ class Live(unittest.TestCase):
         with open(self.path(name)) as file:
             return file.read()
 
-    def wait_until(self, function, what, seconds=20.0):
-        deadline = time.monotonic() + seconds
-        while not function():
-            if time.monotonic() > deadline:
-                raise AssertionError("%s: not in time" % what)
-            time.sleep(0.01)
-
     def wait_for(self, name, text):
         """Wait until a file holds a text."""
         def holds():
             return os.path.exists(self.path(name)) and text in self.read(name)
-        self.wait_until(holds, "%r in %s" % (text, name))
+        support.wait_until(holds, "%r in %s" % (text, name))
 
     def client(self, port, *arguments, **more):
         """Run a client; returns what it left."""
@@ -91,10 +84,10 @@ class Daemon(Live):
             "-s", "-D", "-p", port, "-I", "pid", "--logfile", "log") + arguments
         left = support.run(command, cwd=self.folder, **more)
         self.assertEqual((left.out, left.err, left.code), ("", "", 0), left)
-        self.wait_until(lambda: os.path.exists(self.path("pid")) and self.read("pid"), "pid")
+        support.wait_until(lambda: os.path.exists(self.path("pid")) and self.read("pid"), "pid")
         pid = int(self.read("pid"))
         self.addCleanup(self.end, pid)
-        self.wait_until(lambda: support.listens(port), "listener")
+        support.wait_until(lambda: support.listens(port), "listener")
         return pid, port
 
     def end(self, pid):
@@ -113,7 +106,7 @@ class Daemon(Live):
         for arguments in ((), ("-R", "-P", "2"), ("-u", "-b", "10M")):
             self.good(port, *arguments)
         os.kill(pid, signal.SIGTERM)
-        self.wait_until(lambda: not is_alive(pid), "end of the daemon")
+        support.wait_until(lambda: not is_alive(pid), "end of the daemon")
         self.assertFalse(os.path.exists(self.path("pid")))
         log = self.read("log")
         for number in (1, 2, 3, 4):
@@ -139,7 +132,7 @@ class Daemon(Live):
     def test_one_test(self):
         pid, port = self.start("-1")
         self.good(port)
-        self.wait_until(lambda: not is_alive(pid), "end of the daemon")
+        support.wait_until(lambda: not is_alive(pid), "end of the daemon")
         self.assertFalse(os.path.exists(self.path("pid")))
         self.assertEqual(self.read("log").count("Server listening"), 1)
 

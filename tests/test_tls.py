@@ -32,12 +32,6 @@ def concatenate(target, *sources):
 
 
 class Case(support.ServerCase):
-    def wait_for_error(self, text):
-        deadline = time.monotonic() + 15.0
-        while text not in self.server.err() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        self.assertIn(text, self.server.err())
-
     def client(self, port, *arguments):
         return support.run(support.OURS + ("-c", "127.0.0.1", "-p", port) + arguments)
 
@@ -250,7 +244,9 @@ class BadPeers(Case):
         port = self.serve(program=support.real("3.22"))
         left = self.client(port, "--tls", "-t", "1")
         self.assertEqual((left.code, left.out), (1, ""))
-        self.assertRegex(left.err, r"\Aiperf3: error - unable to set up TLS: .+\n\Z")
+        self.assertRegex(
+            left.err, r"\Aiperf3: error - unable to set up TLS: (?:the other end does not speak TLS"
+                      r"|.+: the server may be an iperf3, which has no TLS)\n\Z")
 
     def test_garbage_at_each_stage(self):
         port = self.serve()
@@ -290,7 +286,7 @@ class BadPeers(Case):
             while sock.recv(4096):
                 pass
             self.assertLess(time.monotonic() - began, 25.0)
-        self.wait_for_error("unable to set up TLS: the handshake timed out\n")
+        self.server.wait_for_error("unable to set up TLS: the handshake timed out\n")
 
     def test_data_connection_without_tls_is_refused(self):
         port = self.serve()
@@ -357,7 +353,7 @@ class Lacking(Case):
         port = self.serve(program=support.without("ssl"))
         left = self.client(port, "--tls", "-n", "1M")
         self.assertEqual(left.code, 1)
-        self.wait_for_error("unable to set up TLS: this Python has no module ssl")
+        self.server.wait_for_error("unable to set up TLS: this Python has no module ssl")
         self.assertEqual(self.client(port, "-n", "1M").code, 0)
 
     def test_certificate_by_the_command(self):
@@ -372,7 +368,7 @@ class Lacking(Case):
         port = self.serve(program=support.without("cryptography,subprocess"))
         left = self.client(port, "--tls", "-n", "1M", "-V")
         if left.code:
-            self.wait_for_error("none can be made")
+            self.server.wait_for_error("none can be made")
         else:
             self.assertRegex(left.out, "TLS: TLSv1.2, (AECDH|ADH)-")
         self.assertEqual(self.client(port, "-n", "1M").code, 0)

@@ -470,7 +470,7 @@ class Counting(datagrams.Case):
     def document(self, program, client):
         """Return the server's document of a client's test."""
         mark = client.cookie[:-1].decode("ascii")
-        datagrams.wait_until(lambda: mark in program.out() and program.out().endswith("\n}\n"),
+        support.wait_until(lambda: mark in program.out() and program.out().endswith("\n}\n"),
                              "the server's document")
         return [each for each in captures.documents(program.out())
                 if each["start"].get("cookie") == mark][0]
@@ -1072,7 +1072,7 @@ class Hellos(datagrams.Case):
             while self.is_busy(port):
                 self.assertLess(time.monotonic(), deadline, "the server is still busy")
         self.honest(port)
-        datagrams.wait_until(lambda: datagrams.descriptors(server.pid) <= before,
+        support.wait_until(lambda: datagrams.descriptors(server.pid) <= before,
                              "all descriptors closed")
 
     def test_port_is_closed_once_the_streams_exist_and_open_for_the_next_test(self):
@@ -1082,7 +1082,7 @@ class Hellos(datagrams.Case):
             client.begin()
             stranger = client.socket()
             stranger.settimeout(0.1)
-            datagrams.wait_until(lambda: self.is_refused(stranger), "the port closed")
+            support.wait_until(lambda: self.is_refused(stranger), "the port closed")
             sock.send(datagram(1))
             self.assertEqual(client.end()["streams"][0]["packets"], 1)
         self.honest(port)
@@ -1354,7 +1354,7 @@ class HostLosses(datagrams.Case):
                 "-u", "-c", "127.0.0.1", "-p", port, "-t", "2", "-l", "1000", "-b", "4M", "-w",
                 "16K") + output + arguments) as client:
             receiver = client if "-R" in arguments else server
-            datagrams.wait_until(lambda: len(children(server.pid)) and children(client.pid),
+            support.wait_until(lambda: len(children(server.pid)) and children(client.pid),
                                  "workers")
             time.sleep(0.7)
             worker = children(receiver.pid)[0]
@@ -1427,7 +1427,7 @@ class Endings(datagrams.Case):
                     self.assertEqual(left.json()["end"]["sum_received"]["packets"], 10)
                     self.assertEqual(server.err(), "iperf3: the client has unexpectedly closed"
                                                    " the connection\n")
-                    datagrams.wait_until(lambda: not children(server.pid), "no worker left")
+                    support.wait_until(lambda: not children(server.pid), "no worker left")
 
     def test_killed_server_ends_the_client(self):
         for mode in ((), ("-R",)):
@@ -1459,7 +1459,7 @@ class Endings(datagrams.Case):
                 self.assertClean(support.run(support.OURS + (
                     "-c", "127.0.0.1", "-p", port, "-k", "10", "-l", "1000", "-b", "10M")
                     + mode))
-            datagrams.wait_until(lambda: datagrams.descriptors(server.pid) <= before,
+            support.wait_until(lambda: datagrams.descriptors(server.pid) <= before,
                                  "all descriptors closed")
             self.assertEqual((children(server.pid), server.err()), ([], ""))
 
