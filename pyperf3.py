@@ -7099,6 +7099,7 @@ class Server(Driver):
         self._transcribe = transcribe
         self._sessions = []
         self._pending = collections.OrderedDict()  # sessions whose test has not begun
+        self._arrivals = collections.deque()  # data connections, and the sessions they are for
         self._running = []  # the sessions that have a test
         self._setting_up = []  # those that set up UDP streams, in the order of their turns
         self.doors = []  # the UDP ports of tests whose streams are set up
@@ -7134,6 +7135,8 @@ class Server(Driver):
             self._loop.close()
             for session in self._sessions:
                 session.close()
+            for sock, _ in self._arrivals:
+                sock.close()
             if self._listener:
                 self._listener.close()
 
@@ -7278,6 +7281,27 @@ class Server(Driver):
             if session.cookie == cookie and session.awaits_stream():
                 return session
         return None
+
+    def hand_over(self, sock, session):
+        """Give a session a data connection, as soon as it is its turn."""
+        self._arrivals.append((sock, session))
+        if len(self._arrivals) == 1:
+            self._loop.spawn(self._attach_arrivals())
+
+    def _attach_arrivals(self):
+        """Attach the data connections that have come, in a task.
+
+        A new process takes milliseconds: between two of them others have a turn.
+        """
+        while self._arrivals:
+            yield from self.await_calls()
+            sock, session = self._arrivals[0]
+            if session.awaits_stream():
+                session.attach(sock)
+            else:
+                sock.close()
+            yield from pause(0)
+            self._arrivals.popleft()
 
     def is_spent(self, cookie):
         """Return whether a cookie is that of a test that ended lately."""
@@ -7552,10 +7576,8 @@ class Session(Debugging):
             return False
         session = self._server.find(data)
         if session is not None and session._has_tls() == self._has_tls():
-            yield from self._server.await_calls()
-            if session.awaits_stream():
-                sock, self._control = self._control, None
-                session.attach(sock)
+            sock, self._control = self._control, None
+            self._server.hand_over(sock, session)
             return False
         self.cookie = data
         return True
