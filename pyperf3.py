@@ -2980,8 +2980,18 @@ def payload_file(block):
 TLS_HELLO = 0x16  # first byte of a TLS connection: a handshake record (RFC 8446, 5.1)
 _TLS_RECORD = 16384  # bytes of plain text in a record at most
 
+# What OpenSSL says of files that hold a certificate and a key.
+_UNUSABLE = dict.fromkeys(("KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED", "KEY_TYPE_MISMATCH"),
+                          "the private key is not this certificate's")
+_UNUSABLE.update(CA_MD_TOO_WEAK="its signature is too weak",
+                 EE_KEY_TOO_SMALL="its key is too short")
+
 # Suites without a certificate, of TLS 1.2, where OpenSSL still has them. Level 0 lets them pass.
 _ANONYMOUS = "AECDH:@SECLEVEL=0"
+
+_LACKING = "%s: there is no %s (PEM) in it"
+_NO_CERTIFICATE = ("no certificate (--tls-cert), and none can be made: it takes the Python package"
+                   " cryptography or the command openssl (%s)")
 
 
 class TlsTrouble(Exception):
@@ -3007,7 +3017,7 @@ def trouble_text(error):
         return reason.lower().replace("_", " ")
     if type(error).__name__ == "CertificateError":  # Python 3.6
         return "the server's certificate does not hold: %s" % error
-    return getattr(error, "strerror", None) or str(error)
+    return getattr(error, "strerror", None) or str(error).partition(" (_ssl.c")[0]
 
 
 def client_context(authorities=None):
@@ -3020,6 +3030,8 @@ def client_context(authorities=None):
     if authorities is not None:
         try:
             context.load_verify_locations(authorities)
+        except ssl.SSLError:
+            raise TlsTrouble(_LACKING % (authorities, "certificate"))
         except (OSError, ValueError) as error:
             raise TlsTrouble("%s: %s" % (authorities, trouble_text(error)))
         return context
@@ -3030,6 +3042,34 @@ def client_context(authorities=None):
     except OSError:
         pass  # not in this OpenSSL
     return context
+
+
+def pem_part(pem, name):
+    """Return the parts of a PEM text of this kind."""
+    import re
+    marks = [b"-----%s %s-----" % (word, b"(?:[A-Z]+ )?" + name) for word in (b"BEGIN", b"END")]
+    return b"".join(part + b"\n" for part in re.findall(
+        marks[0] + b".*?" + marks[1], pem.replace(b"\r\n", b"\n"), re.DOTALL))
+
+
+def read_certificate(certificate, key=None):
+    """Return the certificates and the private key in files (PEM); the key may be with them.
+
+    Raises TlsTrouble if a file cannot be read, or lacks what it should have.
+    """
+    parts = []
+    for path, name, text in ((certificate, b"CERTIFICATE", "certificate"),
+                             (key or certificate, b"PRIVATE KEY", "private key")):
+        try:
+            with open(path, "rb") as handle:
+                parts.append(pem_part(handle.read(), name))
+        except (OSError, ValueError) as error:
+            raise TlsTrouble("%s: %s" % (path, getattr(error, "strerror", None) or error))
+        if not parts[-1]:
+            raise TlsTrouble(_LACKING % (path, text))
+    if b"ENCRYPTED" in parts[1]:
+        raise TlsTrouble("%s: the private key is encrypted" % (key or certificate))
+    return tuple(parts)
 
 
 def server_context(certificate=None, key=None):
@@ -3045,7 +3085,9 @@ def server_context(certificate=None, key=None):
         try:
             context.load_cert_chain(certificate, key, lambda: b"")  # no prompt
         except (OSError, ValueError) as error:
-            raise TlsTrouble("%s: %s" % (certificate, trouble_text(error)))
+            read_certificate(certificate, key)  # which has more to say
+            raise TlsTrouble("%s: %s" % (certificate, _UNUSABLE.get(
+                getattr(error, "reason", None), "it, or its private key, is of no use")))
         return context
     try:
         _load_throw_away(context)
@@ -3055,8 +3097,7 @@ def server_context(certificate=None, key=None):
             context.set_ecdh_curve("prime256v1")
             context.maximum_version = ssl.TLSVersion.TLSv1_2
         except (AttributeError, OSError, ValueError):
-            raise TlsTrouble("no certificate (--tls-cert), and none can be made: it takes the"
-                             " Python package cryptography or the command openssl (%s)" % trouble)
+            raise TlsTrouble(_NO_CERTIFICATE % trouble)
     return context
 
 
@@ -3291,19 +3332,14 @@ def quic_credentials(certificate=None, key=None):
     library = quic_library()
     try:
         if certificate is None:
-            pem = key_pem = make_certificate()
+            pem = make_certificate()
+            credentials = pem_part(pem, b"CERTIFICATE"), pem_part(pem, b"PRIVATE KEY")
         else:
-            with open(certificate, "rb") as handle:
-                pem = key_pem = handle.read()
-            if key is not None:
-                with open(key, "rb") as handle:
-                    key_pem = handle.read()
-    except (KeyTrouble, ImportError) as trouble:
-        raise QuicTrouble("no certificate (--tls-cert), and none can be made: it takes the Python"
-                          " package cryptography or the command openssl (%s)" % trouble)
-    except OSError as error:
-        raise QuicTrouble("%s: %s" % (error.filename, error.strerror))
-    credentials = (_pem_part(pem, b"CERTIFICATE"), _pem_part(key_pem, b"PRIVATE KEY"))
+            credentials = read_certificate(certificate, key)
+    except TlsTrouble as trouble:
+        raise QuicTrouble(str(trouble))
+    except (KeyTrouble, ImportError, OSError) as trouble:
+        raise QuicTrouble(_NO_CERTIFICATE % trouble)
     try:
         server = QuicEnd(library, credentials)
         _try_handshake(QuicEnd(library), server)
@@ -3312,14 +3348,6 @@ def quic_credentials(certificate=None, key=None):
     except Exception as error:  # the library has no one class for what it does not like
         raise QuicTrouble("%s: %s" % (certificate or "the certificate", error))
     return credentials
-
-
-def _pem_part(pem, name):
-    """Return the parts of a PEM text of this kind."""
-    import re
-    marks = [b"-----%s %s-----" % (word, b"(?:[A-Z]+ )?" + name) for word in (b"BEGIN", b"END")]
-    return b"".join(part + b"\n" for part in re.findall(
-        marks[0] + b".*?" + marks[1], pem.replace(b"\r\n", b"\n"), re.DOTALL))
 
 
 def _try_handshake(client, server):

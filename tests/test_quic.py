@@ -927,11 +927,11 @@ class Options(unittest.TestCase):
         for key in keys:
             text = b"text\n" + key + b"\nmore\n" + certificate + b"\n" + certificate + b"\n"
             for pem in (text, text.replace(b"\n", b"\r\n")):
-                self.assertEqual(pyperf3._pem_part(pem, b"CERTIFICATE"),
+                self.assertEqual(pyperf3.pem_part(pem, b"CERTIFICATE"),
                                  certificate + b"\n" + certificate + b"\n")
-                self.assertEqual(pyperf3._pem_part(pem, b"PRIVATE KEY"), key + b"\n")
-        self.assertEqual(pyperf3._pem_part(certificate, b"PRIVATE KEY"), b"")
-        self.assertEqual(pyperf3._pem_part(b"", b"CERTIFICATE"), b"")
+                self.assertEqual(pyperf3.pem_part(pem, b"PRIVATE KEY"), key + b"\n")
+        self.assertEqual(pyperf3.pem_part(certificate, b"PRIVATE KEY"), b"")
+        self.assertEqual(pyperf3.pem_part(b"", b"CERTIFICATE"), b"")
 
 
 # Events have the names of the libraries'.

@@ -207,17 +207,33 @@ class Certificates(Case):
         self.assertIn("certificate has expired\n", left.err)
 
     def test_files_of_no_use(self):
-        for arguments in (("-s", "--tls-cert", "/no/such/file"), ("-s", "--tls-cert", self.good),
-                          ("-s", "--tls-cert", self.good, "--tls-key", self.other + ".key"),
-                          ("-s", "--tls-cert", __file__)):
-            left = support.run(support.OURS + arguments)
-            self.assertEqual((left.code, left.err.count("\n")), (1, 2), left)
-            self.assertTrue(left.err.startswith("iperf3: error - unable to set up TLS: "), left.err)
+        self.addCleanup(os.remove, self.key + ".locked")
+        openssl("rsa", "-in", self.key, "-aes128", "-passout", "pass:x", "-out",
+                self.key + ".locked")
+        for files, text in (
+                (("/no/such/file",), "/no/such/file: No such file or directory"),
+                ((__file__,), __file__ + ": there is no certificate (PEM) in it"),
+                ((self.key,), self.key + ": there is no certificate (PEM) in it"),
+                ((self.good,), self.good + ": there is no private key (PEM) in it"),
+                ((self.good, "/no/such/file"), "/no/such/file: No such file or directory"),
+                ((self.good, self.other), self.other + ": there is no private key (PEM) in it"),
+                ((self.good, self.other + ".key"),
+                 self.good + ": the private key is not this certificate's"),
+                ((self.good, self.key + ".locked"),
+                 self.key + ".locked: the private key is encrypted")):
+            options = [word for pair in zip(("--tls-cert", "--tls-key"), files) for word in pair]
+            left = support.run(support.OURS + ("-s",) + tuple(options))
+            self.assertEqual((left.code, left.out, left.err), (
+                1, "", "iperf3: error - unable to set up TLS: %s\niperf3: exiting\n" % text))
         port = self.serve()
-        for path in ("/no/such/file", __file__):
+        with open(self.good) as whole, open(self.good + ".half", "w") as half:
+            half.write(whole.read()[:300])
+        for path, text in (("/no/such/file", "No such file or directory"),
+                           (__file__, "there is no certificate (PEM) in it"),
+                           (self.good + ".half", "there is no certificate (PEM) in it")):
             left = self.client(port, "--tls-ca", path)
-            self.assertEqual((left.code, left.err.count("\n")), (1, 1), left)
-            self.assertIn("unable to set up TLS: " + path, left.err)
+            self.assertEqual((left.code, left.err), (
+                1, "iperf3: error - unable to set up TLS: %s: %s\n" % (path, text)))
 
     def test_only(self):
         port = self.serve("--tls-only")
