@@ -7555,15 +7555,14 @@ class Session(Debugging):
                 return
             self._number = self._server.begin(self)
             self._begun = self._stepped = time.monotonic()
-            last_words = b""
             try:
                 yield from self._create_streams(document)
                 yield from self._measure()
                 yield from self._exchange_results()
                 yield from self._finish()
             except Exception as error:
-                last_words = self._fail(as_failure(error))
-            yield from self._say_good_bye(last_words)
+                self._fail(as_failure(error))
+            yield from self._say_good_bye(b"")
         finally:
             try:
                 self.close()
@@ -7669,15 +7668,17 @@ class Session(Debugging):
 
     def _say_good_bye(self, data):
         """Send the last bytes of a conversation, if they go, and close."""
+        self._send_last(data)
         sock, self._control = self._control, None
-        if sock is None:
-            return
+        if sock is not None:
+            yield from close_orderly(sock)
+
+    def _send_last(self, data):
         try:
-            if data:
-                sock.send(data)
+            if data and self._control is not None:
+                self._control.send(data)
         except OSError:
             pass
-        yield from close_orderly(sock)
 
     def attach(self, sock):
         """Take a data connection that another session turned out to be."""
@@ -8056,7 +8057,7 @@ class Session(Debugging):
         self._server.complete(self)
 
     def _fail(self, error):
-        """Report why the test is over; returns the last bytes for the client."""
+        """Report why the test is over, also to the client."""
         test = self._test
         self._end_set_up()
         interrupted, quiet = isinstance(error, Interrupted), isinstance(error, Quit)
@@ -8076,10 +8077,11 @@ class Session(Debugging):
             test.emit_end(known)
         elif not reported:
             self._emit("end", {})
+        # Before the data connections break, which would be all that the client knows.
+        self._send_last(last_words)
         if test is not None:
             test.close()
         self._done(False)
-        return last_words
 
 
 _DOOR_TURN = 64  # datagrams that a door looks at before it lets other connections have a turn

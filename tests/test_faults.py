@@ -71,6 +71,17 @@ class OneServer(unittest.TestCase):
         control.close()
         self.check_alive()
 
+    def test_data_connections_broke_before_the_reason_came(self):
+        control = self.converse(parallel=32)
+        self.assertEqual(receive(control, 2), b"\x09\x0a")
+        first = [self.stream() for _ in range(32)][0]
+        self.assertEqual(receive(control, 2), b"\x01\x02")
+        control.sendall(b"\x55")  # no state
+        self.assertEqual(first.recv(1), b"")
+        control.setblocking(False)
+        self.assertEqual(control.recv(5), b"\xfe\0\0\0\x6e")  # error 110
+        self.check_alive()
+
     def finish_test_without_closing(self):
         control = self.converse()
         self.assertEqual(receive(control, 2), b"\x09\x0a")
