@@ -2168,6 +2168,11 @@ def set_coalescing(sock):
     return _LINUX and _try_option(sock, _IPPROTO_UDP, _UDP_GRO, 1)
 
 
+def stamp_arrivals(sock):
+    """Let the kernel tell when each datagram came. Returns whether it does (Linux)."""
+    return _USUAL and _try_option(sock, socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+
+
 def segments(size):
     """Return sendmsg()'s ancillary data that lets the kernel cut this message (GSO)."""
     return [(_IPPROTO_UDP, _UDP_SEGMENT, struct.pack("=H", size))]
@@ -2807,7 +2812,7 @@ class BatchReader:
         """coalesced: let the kernel join datagrams (GRO), if it can."""
         _, self._receive, self._errno, address = calls
         self.coalesced = coalesced and set_coalescing(sock)
-        self.kernel_time = _USUAL and _try_option(sock, socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self.kernel_time = stamp_arrivals(sock)
         self._flags = flags
         if self.coalesced:
             self.limit = 4  # pieces
@@ -3912,7 +3917,6 @@ class DatagramStatistics:
         self.bytes = self.packets = self.lost = self.out_of_order = 0
         self.jitter = 0.0  # seconds
         self.drops = None  # datagrams that this host had no room for; None if nobody can tell
-        self._drops_before = None  # on the socket when the test began
         self._drops_estimated = False
         self.retransmits = None
         self.omitted_bytes = self.omitted_packets = self.omitted_lost = 0
@@ -3957,12 +3961,9 @@ class DatagramStatistics:
 
         piece: the datagrams that each of them stands for, 0 if they are datagrams.
         """
-        if total is None:
-            return
-        if self._drops_before is None:
-            self._drops_before = total
-        self._drops_estimated = piece > 1
-        self.drops = max(0, total - self._drops_before) * max(1, piece)
+        if total is not None:
+            self._drops_estimated = piece > 1
+            self.drops = total * max(1, piece)
 
     def end_interval(self, start, end, info, omitted):
         """As StreamStatistics.end_interval()."""
@@ -5123,12 +5124,14 @@ class TcpReceiver(StreamLoop):
             self.look_around()
 
 
-def prepare_datagrams(sock, parameters):
+def prepare_datagrams(sock, parameters, receives):
     """Set the options of a UDP stream's socket; returns its (send, receive) buffer sizes.
 
-    Raises IperfError.
+    receives: this end receives on some of the streams. Raises IperfError.
     """
     sizes = set_window(sock, parameters.window)
+    if receives:
+        stamp_arrivals(sock)  # so early, since the kernel takes a while to begin with it
     if not parameters.window:
         # differs: datagrams that this end has no room for are not the network's loss.
         streams = parameters.stream_count()
@@ -5354,6 +5357,8 @@ class UdpReceiver(StreamLoop):
         napping, empty = False, 0
         nap = _NAP if self.parameters.length < 8192 else _SHORT_NAP
         calls, datagrams, mark = 0, 0, time.monotonic()
+        if not reader.kernel_time:
+            self._take_in_late(reader)
         while not ints[command_slot]:
             now = self.look_around()
             try:
@@ -5384,6 +5389,15 @@ class UdpReceiver(StreamLoop):
         if self._drains:
             self._drain(reader)
         return _STOPPED
+
+    def _take_in_late(self, reader):
+        """Count what came before this process did: it tells nothing of the jitter."""
+        try:
+            while not self.stopped():
+                self._account(reader, reader.receive(False))
+                self._transit = None
+        except OSError:
+            pass  # no more
 
     def _drain(self, reader):
         """Count what came before the stop; nobody sends any more."""
@@ -5755,10 +5769,10 @@ class Test:
         self.emit("start", self.start)
         if self._cpu is None:
             self.start_cpu()
-        if self._datagrams or self._quic:
-            self._sample()  # what was before the start does not count
-        for stream in self.streams if self._quic else ():
-            stream.statistics.start_measuring()
+        if self._quic:
+            self._sample()  # the handshakes do not count
+            for stream in self.streams:
+                stream.statistics.start_measuring()
         self._origin = time.monotonic()
         self._progress = self._sign_of_life = (self._origin, -1)
         self.started = True
@@ -6768,7 +6782,9 @@ class Client(Driver):
 
     def _prepare_datagrams(self, sock):
         """Set the options of a UDP stream's socket before it connects."""
-        for text in self._note_buffers(prepare_datagrams(sock, self._parameters)):
+        parameters = self._parameters
+        receives = parameters.reverse or parameters.bidirectional
+        for text in self._note_buffers(prepare_datagrams(sock, parameters, receives)):
             self._emit("warning", text)
         self._pace(sock)
         self._set_flow_label(sock)
@@ -8119,7 +8135,7 @@ class Door:
         doors.append(self)
 
     def _prepare(self, sock):
-        self.sizes = prepare_datagrams(sock, self._parameters)
+        self.sizes = prepare_datagrams(sock, self._parameters, not self._parameters.reverse)
         self.warnings = buffer_warnings(self._parameters, self.sizes) + pacing_warnings(
             sock, self._parameters.fq_rate)
 

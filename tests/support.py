@@ -21,6 +21,9 @@ GOLDEN = os.path.join(ROOT, "tests", "golden")
 LIMIT = 60.0  # seconds after which a program of a test is ended, and the test fails
 
 
+_reserved = []  # sockets whose names keep other tests, of any process, off a port
+
+
 def free_port():
     """Return a TCP port that nothing uses, and that the system will not give to a client."""
     while True:
@@ -28,6 +31,10 @@ def free_port():
         port = 10000 + struct.unpack("!H", os.urandom(2))[0] % 20000
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
             try:
+                if sys.platform.startswith("linux"):  # which has names that are no files
+                    name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                    _reserved.append(name)
+                    name.bind("\0pyperf3-test-%d" % port)
                 sock.bind(("", port))
                 return port
             except OSError:

@@ -1398,6 +1398,15 @@ class HostLosses(datagrams.Case):
         arrived = client["end"]["sum_received"]["bytes"] // 1400
         self.assertEqual(sent - arrived, dropped)
 
+    def test_drops_before_the_start_were_not_counted(self):
+        """A server sends once it has a stream, and its client hears of the start later."""
+        left, _ = support.run_pair(support.real("3.22"), support.OURS, (
+            "-u", "-R", "-t", "1", "-b", "0", "-l", "1400", "-w", "64K", "-J"))
+        self.assertClean(left)
+        lost, (dropped,) = left.json()["end"]["sum"]["lost_packets"], drops(left.json())
+        self.assertGreater(lost, 0)
+        self.assertGreaterEqual(dropped, lost)
+
 
 # Endings ######################################################################
 
