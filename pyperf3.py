@@ -164,6 +164,7 @@ CLOSING_TIMEOUT = 2.0  # for the other side's end of file; iperf3 waits 10
 DATA_TIMEOUT = 120.0  # without received data, as iperf3's --rcv-timeout
 WATCHDOG_GRACE = 40.0  # a server ends a test this long after its time, as iperf3
 SILENCE_TIMEOUT = 7.0  # without a sign of life, after which a test gives way to a new client
+TURN_TIMEOUT = 2.0  # for the next stream of a UDP set-up while another of this address waits
 SETUP_TIMEOUT = 60.0  # for all streams of a test, after which it does, too
 MAX_PENDING = 256  # connections whose test has not begun
 MAX_CLIENTS = 1000  # of --max-clients
@@ -2892,6 +2893,14 @@ def can_fork():
     return threading is None or threading.active_count() == 1
 
 
+def descriptor_limit():
+    """Return how many descriptors this process may have, 1024 where nobody can tell."""
+    if resource is None:
+        return 1024
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 2 ** 31 if limit == resource.RLIM_INFINITY else limit
+
+
 def is_stopped(pid):
     """Return whether a process was stopped by a signal or a debugger (Linux; elsewhere False)."""
     try:
@@ -4391,10 +4400,10 @@ def close_orderly(sock, patience=CLOSING_TIMEOUT):
 def in_thread(function, patience):
     """Call a function that may block in a thread, in a task.
 
+    Where no thread can be started it is called all the same, and holds up whatever else goes on.
     Returns its result, or the exception that it raised; None if it took longer than `patience`
     seconds.
     """
-    import threading
     answer = []
 
     def call():
@@ -4402,8 +4411,13 @@ def in_thread(function, patience):
             answer.append(function())
         except Exception as error:
             answer.append(error)
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
+    try:
+        import threading
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+    except (ImportError, RuntimeError):  # a limit on processes
+        call()
+        return answer[0]
     delay, deadline = 0.0005, time.monotonic() + patience
     while not answer:
         if time.monotonic() > deadline:
@@ -7143,6 +7157,7 @@ class Server(Driver):
         self._transcribe = transcribe
         self._sessions = []
         self._pending = collections.OrderedDict()  # sessions whose test has not begun
+        self._most_pending = min(MAX_PENDING, descriptor_limit() // 4)
         self._arrivals = collections.deque()  # data connections, and the sessions they are for
         self._running = []  # the sessions that have a test
         self._setting_up = []  # those that set up UDP streams, in the order of their turns
@@ -7299,11 +7314,11 @@ class Server(Driver):
             except OSError as error:
                 # Out of descriptors, say: the connection waits until some are free again.
                 if self._pending:
-                    self._drop_oldest(error)
-                else:
-                    for session in self._sessions:
-                        if session.awaits_stream():
-                            self._loop.wake(session.task, IperfError(204, error))
+                    yield from self._drop_oldest(error)
+                    continue
+                for session in self._sessions:
+                    if session.awaits_stream():
+                        self._loop.wake(session.task, IperfError(204, error))
                 yield from pause(0.05)
                 continue
             sock.setblocking(False)
@@ -7311,13 +7326,19 @@ class Server(Driver):
             session.task = self._loop.spawn(session.run())
             self._sessions.append(session)
             self._pending[session] = None
-            if len(self._pending) > MAX_PENDING:
-                self._drop_oldest("too many connections")
+            if len(self._pending) > self._most_pending:
+                yield from pause(0)  # for those whose cookie has come
+            if len(self._pending) > self._most_pending:
+                yield from self._drop_oldest("too many connections")
 
     def _drop_oldest(self, cause):
-        """End the connection that has waited for longest without a test."""
-        oldest = next(iter(self._pending))
+        """End the connection that has waited for longest without a test, in a task."""
+        oldest, _ = self._pending.popitem(last=False)
+        oldest.hurries = True
         self._loop.wake(oldest.task, IperfError(114 if oldest.cookie else 106, cause))
+        end = time.monotonic() + 0.05
+        while oldest in self._sessions and time.monotonic() < end:
+            yield from pause(0)
 
     def find(self, cookie):
         """Return the session that waits for a data connection with this cookie, or None."""
@@ -7450,6 +7471,11 @@ class Server(Driver):
         """Return whether no session that came before sets up UDP streams of the same address."""
         return next(each for each in self._setting_up if each.host == session.host) is session
 
+    def is_waited_for(self, session):
+        """Return whether another session waits for the end of this one's turn."""
+        return session in self._setting_up and any(
+            each is not session and each.host == session.host for each in self._setting_up)
+
     def end_turn(self, session):
         """Let the next one have its turn."""
         if session in self._setting_up:
@@ -7513,6 +7539,7 @@ class Session(Debugging):
         self._keeps_alive = False  # the system probes the control connection
         self._begun = self._stepped = 0.0  # when the test, and its present step, began
         self.evicted = False  # the server ends the test for the sake of another one
+        self.hurries = False  # the server needs the descriptor
         self._document = None  # or the document that it asked for
 
     def awaits_stream(self):
@@ -7687,7 +7714,7 @@ class Session(Debugging):
         self._send_last(data)
         sock, self._control = self._control, None
         if sock is not None:
-            yield from close_orderly(sock)
+            yield from close_orderly(sock, 0.0 if self.hurries else CLOSING_TIMEOUT)
 
     def _send_last(self, data):
         try:
@@ -7822,7 +7849,7 @@ class Session(Debugging):
                 count, deadline = len(test.streams), self._stepped + STEP_TIMEOUT
                 if test.is_complete():  # a QUIC handshake has a deadline of its own
                     deadline += QUIC_TIMEOUT
-            elif time.monotonic() > deadline:
+            elif time.monotonic() > deadline or self._holds_up_others():
                 raise IperfError(204, "timed out waiting for %d of %d streams%s" % (
                     len(test.ids) - count, len(test.ids),
                     ": UDP may be filtered on the way" if self._door else ""))
@@ -7866,6 +7893,11 @@ class Session(Debugging):
             if (yield Wait(self._control, READ, time.monotonic() + 0.02)) == READY:
                 yield from self._read_state()  # the client is gone
         self._stepped = time.monotonic()
+
+    def _holds_up_others(self):
+        """Return whether a client sends no datagram while others of its address wait to."""
+        return (self._door is not None and time.monotonic() - self._stepped > TURN_TIMEOUT
+                and self._server.is_waited_for(self))
 
     def _end_set_up(self):
         """Release what only the set-up of the streams needs."""

@@ -6,12 +6,15 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import unittest
 
 import pyperf3
+import datagrams
 import support
+from test_hostile import receive
 
 LINE = re.compile(r"#\d+: |-{59}\Z|Server listening on ")
 
@@ -240,6 +243,45 @@ class Places(Case):
         self.assertAllWorked([client(port, "-n", "1M")])
         for sock in waiting:
             sock.close()
+
+    def silent_connections(self, port, count):
+        """Begin connections all at once, faster than they can be accepted."""
+        for _ in range(count):
+            sock = socket.socket()
+            self.addCleanup(sock.close)
+            sock.setblocking(False)
+            sock.connect_ex(("127.0.0.1", port))
+
+    @unittest.skipUnless(sys.platform.startswith("linux"), "needs /proc")
+    def test_burst_of_connections_went_past_the_cap(self):
+        port = self.serve()
+        self.silent_connections(port, 600)
+        self.assertAllWorked([client(port, "-n", "1M")])
+        self.assertLess(datagrams.descriptors(self.server.pid), pyperf3.MAX_PENDING + 50)
+
+    @unittest.skipUnless(sys.platform.startswith("linux"), "needs /proc")
+    def test_silent_connections_had_all_the_descriptors(self):
+        port = self.serve(program=("bash", "-c", 'ulimit -n 64; exec "$@"', "bash") + support.OURS)
+        self.silent_connections(port, 200)
+        for more in ((), ("-P", "20"), ("-P", "20", "-R"), ("-u", "-P", "4")):
+            self.assertAllWorked([client(port, "-n", "1M", *more)])
+        self.assertLess(datagrams.descriptors(self.server.pid), 40)
+
+    def test_silent_set_ups_of_udp_held_up_others_of_their_address_for_ten_seconds_each(self):
+        port = self.serve("--max-clients", "8")
+        silent = [support.set_up(port, protocol="UDP", length=1400)[0]]
+        for _ in range(3):  # which have to wait for their turn
+            sock = socket.create_connection(("127.0.0.1", port), 20.0)
+            sock.sendall(pyperf3.make_cookie())
+            parameters = pyperf3.Parameters()
+            parameters.protocol, parameters.length = "UDP", 1400
+            sock.sendall(pyperf3.encode_frame(parameters.to_json()))
+            silent.append(sock)
+        self.assertAllWorked([client(port, "-u", "-n", "100K")])
+        for number, sock in enumerate(silent):
+            with sock:
+                said = receive(sock, 9 if not number else 11)
+                self.assertEqual(said[-9:-4], b"\xfe\0\0\0\xcc")  # error 204
 
 
 class Doors(unittest.TestCase):

@@ -367,6 +367,20 @@ class Lacking(unittest.TestCase):
             1, "iperf3: error - unable to create a new stream: this Python has no module"
                " tempfile\n"), left)
 
+    def test_thread_that_cannot_be_started_ended_the_server(self):
+        """A limit on processes: TLS, names and passwords are done with in threads."""
+        limited = (sys.executable, "-B", "-c", "import sys, threading\n"
+                   "sys.path.insert(0, %r)\nimport pyperf3\n"
+                   "def refuse(thread):\n    raise RuntimeError(\"can't start new thread\")\n"
+                   "threading.Thread.start = refuse\n"
+                   "sys.argv[0] = 'x'\nsys.exit(pyperf3.main(sys.argv))" % support.ROOT)
+        server, port = support.start_server(limited)
+        with server:
+            for program, more in ((support.OURS, ("--tls",)), (limited, ("--tls",)),
+                                  (support.OURS, ())):
+                left = support.run(program + ("-c", "localhost", "-p", port, "-n", "1M") + more)
+                self.assertEqual((left.code, left.err), (0, ""), left)
+
     def test_systems_by_what_they_lack(self):
         # -n with a fixed -l, so that the plain paths are walked to their end
         for system, gone in (("linux", LINUX_ONLY), ("macos", MACOS), ("windows", WINDOWS)):
