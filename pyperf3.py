@@ -2586,10 +2586,9 @@ class RsaKey:
         """Return `data` encrypted with a public key. Raises KeyTrouble."""
         try:
             return self._rsa.encrypt(self._key, data, pkcs1)
-        except KeyTrouble:
-            raise
         except Exception as error:
-            raise KeyTrouble(str(error) or type(error).__name__)
+            raise KeyTrouble("name and password may be too long for this key (%s)" % (
+                str(error) or type(error).__name__))
 
     def decrypt(self, data, pkcs1=False):
         """Return `data` decrypted with a private key, None if it is nothing of this key's."""
@@ -3020,15 +3019,22 @@ def _import_ssl():
     return ssl
 
 
+def is_tls_end(error):
+    """Return whether an exception of ssl is the end of the connection, without TLS's farewell."""
+    return "eof" in str(error).lower()  # Python 3.6 and 3.7 know no better of OpenSSL 3
+
+
 def trouble_text(error):
     """Return what an exception of ssl says, in a few words."""
     if getattr(error, "verify_message", None):
         return "the server's certificate does not hold: %s" % error.verify_message
+    if is_tls_end(error):
+        return "the other end closed the connection"
     reason = getattr(error, "reason", None)
     if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
         return "the other end does not speak TLS"
-    if reason:
-        return reason.lower().replace("_", " ")
+    if reason:  # which Python 3.6 and 3.7 may mistake with OpenSSL 3
+        return str(error).partition("] ")[2].partition(" (_ssl.c")[0]
     if type(error).__name__ == "CertificateError":  # Python 3.6
         return "the server's certificate does not hold: %s" % error
     return getattr(error, "strerror", None) or str(error).partition(" (_ssl.c")[0]
@@ -3066,24 +3072,31 @@ def pem_part(pem, name):
         marks[0] + b".*?" + marks[1], pem.replace(b"\r\n", b"\n"), re.DOTALL))
 
 
+def read_pem(path, what):
+    """Return the parts of a file (PEM) of this kind: "certificate" or "private key".
+
+    Raises TlsTrouble if it cannot be read, or has none.
+    """
+    try:
+        with open(path, "rb") as handle:
+            part = pem_part(handle.read(), what.upper().encode("ascii"))
+    except (OSError, ValueError) as error:
+        raise TlsTrouble("%s: %s" % (path, getattr(error, "strerror", None) or error))
+    if not part:
+        raise TlsTrouble(_LACKING % (path, what))
+    return part
+
+
 def read_certificate(certificate, key=None):
     """Return the certificates and the private key in files (PEM); the key may be with them.
 
     Raises TlsTrouble if a file cannot be read, or lacks what it should have.
     """
-    parts = []
-    for path, name, text in ((certificate, b"CERTIFICATE", "certificate"),
-                             (key or certificate, b"PRIVATE KEY", "private key")):
-        try:
-            with open(path, "rb") as handle:
-                parts.append(pem_part(handle.read(), name))
-        except (OSError, ValueError) as error:
-            raise TlsTrouble("%s: %s" % (path, getattr(error, "strerror", None) or error))
-        if not parts[-1]:
-            raise TlsTrouble(_LACKING % (path, text))
-    if b"ENCRYPTED" in parts[1]:
+    certificates = read_pem(certificate, "certificate")
+    private = read_pem(key or certificate, "private key")
+    if b"ENCRYPTED" in private:
         raise TlsTrouble("%s: the private key is encrypted" % (key or certificate))
-    return tuple(parts)
+    return certificates, private
 
 
 def server_context(certificate=None, key=None):
@@ -3109,7 +3122,10 @@ def server_context(certificate=None, key=None):
         try:
             context.set_ciphers(_ANONYMOUS)
             context.set_ecdh_curve("prime256v1")
-            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            if hasattr(ssl, "TLSVersion"):
+                context.maximum_version = ssl.TLSVersion.TLSv1_2
+            else:  # Python 3.6
+                context.options |= ssl.OP_NO_TLSv1_3
         except (AttributeError, OSError, ValueError):
             raise TlsTrouble(_NO_CERTIFICATE % trouble)
     return context
@@ -3219,7 +3235,7 @@ class TlsSocket:
             if not sent:
                 raise _would_block()
         except self._errors as error:
-            if self._is_end(error):
+            if is_tls_end(error):
                 raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
             raise self._plain(error)
         return sent
@@ -3247,15 +3263,10 @@ class TlsSocket:
         except self._full:
             raise _would_block()
         except self._errors as error:
-            if not self._is_end(error):
+            if not is_tls_end(error):
                 raise self._plain(error)
             self._ended = True
             return 0
-
-    @staticmethod
-    def _is_end(error):
-        """Return whether an SSLError is the end of the connection, without TLS's farewell."""
-        return "eof" in str(error).lower()  # Python 3.6 knows no better of OpenSSL 3
 
     @staticmethod
     def _plain(error):
@@ -3432,9 +3443,9 @@ class QuicEnd:
                 raise QuicTrouble(str(error))
         try:
             if authorities:
-                open(authorities, "rb").close()
-        except OSError as error:
-            raise QuicTrouble("%s: %s" % (error.filename, error.strerror))
+                read_pem(authorities, "certificate")
+        except TlsTrouble as trouble:
+            raise QuicTrouble(str(trouble))
         if secrets:
             self.secrets = configuration.secrets_log_file = open_key_log(secrets)
 
@@ -4000,10 +4011,9 @@ def percent(part, whole):
 
 
 def mean_and_deviation(values):
-    """Return the mean and the (sample) standard deviation of at least one number."""
+    """Return the mean and the standard deviation of at least one number: they are all there is."""
     mean = sum(values) / len(values)
-    squares = sum((value - mean) ** 2 for value in values)
-    return mean, (squares / (len(values) - 1)) ** 0.5 if len(values) > 1 else 0.0
+    return mean, (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
 
 
 def rate_figures(start, end, count, seconds=None):
@@ -4494,15 +4504,15 @@ def connect(address, local, device, deadline, number, prepare=None, port=0,
     return sock
 
 
-def secure(sock, context, host, deadline):
+def secure(sock, context, host, deadline, step="", hint=""):
     """Set up TLS on a connected socket, in a task; returns the TlsSocket.
 
-    host: the name to verify, None for a server. The socket is closed if that fails. Raises
-    IperfError 903.
+    host: the name to verify, None for a server; step: what comes before an error's text, hint:
+    what follows if the other end seems to know no TLS. The socket is closed if that fails.
+    Raises IperfError 903.
     """
     ssl = _import_ssl()
     secured = sock
-    hint = "" if host is None else ": the server may be an iperf3, which has no TLS"
     try:
         secured = context.wrap_socket(sock, server_side=host is None, server_hostname=host,
                                       do_handshake_on_connect=False)
@@ -4515,13 +4525,13 @@ def secure(sock, context, host, deadline):
             except ssl.SSLWantWriteError:
                 events = WRITE
             if (yield Wait(secured, events, deadline)) == TIMED_OUT:
-                raise IperfError(903, "the handshake timed out" + hint)
+                raise IperfError(903, step + "the handshake timed out" + hint)
         return TlsSocket(secured)
     except BaseException as error:
         secured.close()
         if isinstance(error, (OSError, ValueError)):
-            raise IperfError(903, trouble_text(error) + (
-                hint if isinstance(error, ConnectionError) else ""))
+            silent = isinstance(error, ConnectionError) or is_tls_end(error)
+            raise IperfError(903, step + trouble_text(error) + (hint if silent else ""))
         raise
 
 
@@ -5570,7 +5580,7 @@ class Event(dict):
     """A moment of a test: `event` (its name), `data` (a piece of the JSON document), and more.
 
     start, interval, end, error, server_output_text, server_output_json: as in iperf3's
-    --json-stream. Others are for text: version, listening, connecting, accepted, connected,
+    --json-stream. Others are for text: version, listening, connecting, asked, accepted, connected,
     debug, done (always the last of a test; `ok` tells how it went). `server` tells the side; a
     server's events carry `test`, the number of the test.
     """
@@ -5596,7 +5606,7 @@ class Document:
         name, data = event["event"], event["data"]
         if name == "interval":
             self._members["intervals"].append(data)
-        elif name in ("version", "connecting", "accepted", "start"):
+        elif name in ("version", "asked", "connecting", "accepted", "start"):
             self._members["start"] = data
         elif name == "done":
             for name in ("title", "extra_data"):
@@ -5612,6 +5622,7 @@ class Document:
 
 
 _BUSY = 90.0  # percent of a CPU from which on it is the limit
+_BUSY_TIME = 0.5  # seconds of a test below which nobody can tell
 _SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams was lost
 
 
@@ -6313,6 +6324,8 @@ class Test:
 
     def _cpu_bound(self, cpu):
         """Return which ends encryption kept busy: as many CPUs as there are streams, or had."""
+        if self.local_time < _BUSY_TIME:
+            return []
         streams = len(self.streams) or 1
         limits = (("local", "host_total", min(streams, os.cpu_count() or 1)),
                   ("remote", "remote_total", streams))
@@ -6587,8 +6600,11 @@ class Client(Driver):
             yield from close_orderly(self._control, patience)
 
     def _connect(self):
-        settings, test = self.settings, self._new_test()
+        settings = self.settings
+        test = self._test = Test(settings, self._parameters, False, self._emit)
         self._emit("version", test.start)
+        if settings.file:
+            self._measure_file()
         if settings.quic:
             self._quic = self._make_quic_end()
         timeout = REPLY_TIMEOUT
@@ -6599,7 +6615,7 @@ class Client(Driver):
                                            deadline)
         if settings.bind:
             self._local = (yield from look_up(settings.bind, 0, self._address[0], deadline))[4]
-        for name in settings.xbind:
+        for name in settings.xbind if settings.sctp else ():
             row = yield from look_up(name, 0, self._address[0], deadline)
             self._associated.append(row[4])
         begin = time.monotonic()
@@ -6609,7 +6625,8 @@ class Client(Driver):
         self._keepalive = prepare_control(sock, settings)
         if settings.tls:
             self._control = None  # secure() closes it
-            sock = self._control = yield from self._secure(sock, deadline)
+            sock = self._control = yield from self._secure(
+                sock, deadline, "", ": the server may be an iperf3, which has no TLS")
             test.own["tls"] = self._tls = dict(sock.facts(), verified=settings.tls_ca is not None)
             test.own["tls_seconds"] = round(time.monotonic() - begin
                                             - test.own["connect_seconds"], 6)
@@ -6617,7 +6634,7 @@ class Client(Driver):
         self._cookie = make_cookie()
         yield from write_all(sock, self._cookie, deadline, 105)
 
-    def _secure(self, sock, deadline):
+    def _secure(self, sock, deadline, step, hint=""):
         """Set up TLS on a connection, in a task; returns the TlsSocket. Raises IperfError 903."""
         try:
             if self._context is None:
@@ -6627,7 +6644,7 @@ class Client(Driver):
             raise IperfError(903, str(trouble))
         host = self.settings.client.partition("%")[0]
         deadline = min(deadline, time.monotonic() + STEP_TIMEOUT)
-        return (yield from secure(sock, self._context, host, deadline))
+        return (yield from secure(sock, self._context, host, deadline, step, hint))
 
     def _dial(self, deadline, number):
         return connect(self._address, self._local, self.settings.bind_dev, deadline, number)
@@ -6648,12 +6665,6 @@ class Client(Driver):
             place = address[4][:2] + (parameters.flowlabel,) + address[4][3:]
             address = address[:4] + (place,)
         return connect(address, self._local, settings.bind_dev, deadline, 203, prepare, port, make)
-
-    def _new_test(self):
-        self._test = Test(self.settings, self._parameters, False, self._emit)
-        if self.settings.file:
-            self._measure_file()
-        return self._test
 
     def _measure_file(self):
         """-F: see that the file can be sent; without -t, -n, -k its size is the amount."""
@@ -6846,7 +6857,8 @@ class Client(Driver):
             sock = yield from self._or_server_error(self._dial_stream(index, deadline))
             try:
                 if self._tls and not self._quic:
-                    sock = yield from self._or_server_error(self._secure(sock, deadline))
+                    step = "stream %d of %d: " % (index + 1, len(self._test.ids))
+                    sock = yield from self._or_server_error(self._secure(sock, deadline, step))
                 if self._quic:
                     sock = QuicSocket(sock, self._quic, self._address[4], self._cookie)
                     yield from self._shake_hands(sock, index)
@@ -6961,7 +6973,7 @@ class Client(Driver):
         try:
             return (yield from step)
         except IperfError as error:
-            if error.number not in (203, 205, 206):
+            if error.number not in (203, 205, 206, 903):
                 raise
             if (yield Wait(self._control, READ, time.monotonic() + 1.5)) == READY:
                 yield from self._expect(step="state")
@@ -7783,6 +7795,8 @@ class Session(Debugging):
         settings = self.settings
         self._debug_document("get_parameters", document)
         parameters = self._parameters = Parameters.from_json(document)
+        if parameters.rate:
+            self._emit("asked", dict(first_facts(), target_bitrate=parameters.rate))
         datagrams, quic = (parameters.protocol == name for name in ("UDP", "QUIC"))
         if datagrams and settings.file:
             raise IperfError(34)
@@ -9124,7 +9138,9 @@ class Signals:
 
     def __exit__(self, *details):
         for number, handler in self._before:
-            signal.signal(number, handler)
+            # What a signal has ended needs no second one.
+            ended = isinstance(self._driver.error, Interrupted)
+            signal.signal(number, signal.SIG_IGN if ended else handler)
 
 
 def run_driver(driver, settings, output):
@@ -9261,8 +9277,8 @@ def feature_text():
         ("bind to device", _SO_BINDTODEVICE is not None),
         ("support IPv4 don't fragment", any(sys.platform.startswith(row[0])
                                             for row in _DONT_FRAGMENT)),
-        ("UDP GSO/GRO", not missing_offloads()),
         ("processes" if can_fork() else "threads", True),
+        ("GSO/GRO support", not missing_offloads()),
     ]
     return "Optional features available: " + ", ".join(
         name for name, present in features if present)
@@ -9383,16 +9399,28 @@ def read_arguments(arguments):
 
     The options in PYPERF3_OPTS come before those of a client's command line.
     """
-    strict, before = "POSIXLY_CORRECT" in os.environ, []
+    strict = "POSIXLY_CORRECT" in os.environ
     more = os.environ.get("PYPERF3_OPTS")
-    if more and any(option.dest in ("client", "loopback")
-                    for option, _ in split_arguments(arguments, strict)):
-        import shlex
-        try:
-            before = shlex.split(more)
-        except ValueError as error:
-            raise UsageError("PYPERF3_OPTS: %s" % error)
-    return Settings.from_arguments(arguments, strict, before, find_keys)
+    if not more or not any(option.dest in ("client", "loopback")
+                           for option, _ in split_arguments(arguments, strict)):
+        return Settings.from_arguments(arguments, strict, (), find_keys)
+    import shlex
+    try:
+        before = shlex.split(more)
+        collections.deque(split_arguments(before, strict), 0)
+    except (UsageError, ValueError) as error:
+        raise UsageError("PYPERF3_OPTS: %s" % error)
+    try:
+        return Settings.from_arguments(arguments, strict, before, find_keys)
+    except IperfError as error:
+        error.hint = "PYPERF3_OPTS: %s" % more
+        raise
+
+
+def warn_of_old_names(settings, output):
+    """Print iperf3's warning of an option, which comes before any error."""
+    if settings is not None and settings.no_fq_socket_pacing:
+        output.write(["Warning:  --no-fq-socket-pacing is deprecated"])
 
 
 def main(argv=None):
@@ -9415,12 +9443,13 @@ def main(argv=None):
         complain("%s: %s\n%s" % (program, error, usage))
         return 1
     except IperfError as error:
+        warn_of_old_names(error.settings, output)
         if error.settings is not None and error.settings.timestamps is not None:
             output.stamp_lines(error.settings.timestamps)
-        output.complain(["iperf3: parameter error - %s\n%s" % (error, usage)])
+        hint = " (%s)" % error.hint if error.hint else ""
+        output.complain(["iperf3: parameter error - %s%s\n%s" % (error, hint, usage)])
         return 1
-    if settings.no_fq_socket_pacing:
-        output.write(["Warning:  --no-fq-socket-pacing is deprecated"])
+    warn_of_old_names(settings, output)
     for text in settings.warnings():
         complain("warning: %s" % text)
     if settings.timestamps is not None:
@@ -9473,6 +9502,9 @@ if __name__ == "__main__":
     try:
         exit_status = main()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to end
-    except KeyboardInterrupt:  # before the handler was there, or after
-        exit_status = 0
+    except KeyboardInterrupt:  # at a prompt, say, before the handler was there
+        exit_status = 130  # what a shell makes of it
+        if os.name == "posix":
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
     sys.exit(exit_status)

@@ -597,6 +597,13 @@ class Passwords(Keys):
         left = self.client(1, names={})
         self.assertEqual((left.out, left.err, left.code), ("", CLIENT_ERROR, 1))
 
+    def test_password_that_is_too_long_for_the_key_was_called_none(self):
+        with self.server() as (_, port):
+            left = self.client(port, names={"IPERF3_PASSWORD": "x" * 600})
+        self.assertEqual(left.code, 1)
+        self.assertRegex(left.err, r"\Aiperf3: error - you must specify .* public key: name and"
+                                   r" password may be too long for this key \(.+\)\n\Z")
+
     def on_terminal(self, words, prompt, answer, names=(), until=None):
         """Run a program on a terminal of its own and answer its prompt; returns (text, status).
 
@@ -634,6 +641,12 @@ class Passwords(Keys):
             status = os.waitpid(pid, 0)[1]
             os.close(terminal)
         return text.decode("utf-8", "replace").replace("\r\n", "\n"), status
+
+    def test_interrupt_at_the_prompt_was_a_success(self):
+        text, status = self.on_terminal(support.OURS + ("-c", "127.0.0.1") + self.client_options(),
+                                        "Password: ", "\x03")
+        self.assertEqual(os.WTERMSIG(status), signal.SIGINT, text)
+        self.assertEqual(text.replace("^C", "").strip(), "Password:")
 
     def test_prompt(self):
         with self.server() as (_, port):

@@ -325,6 +325,23 @@ class OneOff(unittest.TestCase):
                          ["x", {}, {"streams": [1]}])
 
 
+class Arguments(unittest.TestCase):
+    def test_address_of_sctp_was_looked_up_for_tcp(self):
+        left = support.run(support.OURS + ("--loopback", "-n", "1M", "-X", "nosuch.invalid"))
+        self.assertEqual((left.code, left.err), (0, ""), left)
+
+    def test_file_that_is_not_there_left_the_document_without_a_version(self):
+        left = support.run(support.OURS + ("-c", "127.0.0.1", "-J", "-F", "/no/such/file"))
+        self.assertEqual(left.code, 1)
+        self.assertEqual(list(left.json()["start"]), ["connected", "version", "system_info"])
+        self.assertEqual(left.json()["error"], "unable to open -F file: No such file or directory")
+
+    def test_warning_of_an_option_came_after_the_errors(self):
+        left = support.run(support.OURS + ("-s", "--no-fq-socket-pacing"))
+        self.assertEqual((left.code, left.out), (
+            1, "Warning:  --no-fq-socket-pacing is deprecated\n"))
+
+
 class Tasks(unittest.TestCase):
     def test_wake_of_a_task_that_was_ready_in_the_same_turn_was_lost(self):
         loop = pyperf3.Loop()

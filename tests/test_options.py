@@ -726,6 +726,8 @@ class HelpAndVersion(unittest.TestCase):
                 self.assertEqual(lines[0], pyperf3.VERSION_TEXT)
                 self.assertEqual(lines[1], pyperf3.system_info())
                 self.assertTrue(lines[2].startswith("Optional features available: "), lines)
+                self.assertEqual(lines[2].endswith(", GSO/GRO support"),
+                                 not pyperf3.missing_offloads())
                 self.assertEqual(len(lines), 3)
         self.assertEqual(captures.Case("version").out("client").split(" (")[0], "iperf 3.22")
 

@@ -861,6 +861,13 @@ class Reference:
 Datagram = collections.namedtuple("Datagram", "number size sent arrived")  # microseconds
 
 
+class Spread(unittest.TestCase):
+    def test_mean_and_deviation_of_the_whole_population(self):
+        self.assertEqual(pyperf3.mean_and_deviation([5.0]), (5.0, 0.0))
+        self.assertEqual(pyperf3.mean_and_deviation([1.0, 3.0]), (2.0, 1.0))
+        self.assertEqual(pyperf3.mean_and_deviation([2, 4, 4, 4, 5, 5, 7, 9]), (5.0, 2.0))
+
+
 class Counting(unittest.TestCase):
     """UdpReceiver's counting, without a network."""
 

@@ -293,6 +293,32 @@ class BadPeers(Case):
         for line in self.server.err().split("\n")[:-1]:
             self.assertTrue(line.startswith("iperf3: error - "), line)
 
+    def test_silence_of_a_data_connection_was_laid_to_an_iperf3(self):
+        context, listener = pyperf3.server_context(), socket.socket()
+        self.addCleanup(listener.close)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(5)
+        with support.Program((
+                sys.executable, "-B", "-c", "import sys; sys.path.insert(0, %r)\nimport pyperf3\n"
+                "pyperf3.STEP_TIMEOUT = 0.5; sys.exit(pyperf3.main())" % support.ROOT, "-c",
+                "127.0.0.1", "-p", listener.getsockname()[1], "--tls")) as program:
+            with context.wrap_socket(listener.accept()[0], server_side=True) as control:
+                self.assertEqual(len(control.recv(37)), 37)
+                control.sendall(b"\x09\x0a")
+                with listener.accept()[0]:
+                    left = program.finish(30.0)
+        self.assertEqual((left.code, left.err), (
+            1, "iperf3: error - unable to set up TLS: stream 1 of 1: the handshake timed out\n"))
+
+    def test_names_of_another_openssl_were_nonsense(self):
+        """Python 3.6 and 3.7 have other names for the errors of OpenSSL 3."""
+        error = ssl.SSLError(1, "[SSL: KRB5_S_TKT_NYV] unexpected eof while reading (_ssl.c:852)")
+        error.reason = "KRB5_S_TKT_NYV"
+        self.assertEqual(pyperf3.trouble_text(error), "the other end closed the connection")
+        error = ssl.SSLError(1, "[SSL: BN_LIB] unsupported protocol (_ssl.c:852)")
+        error.reason = "BN_LIB"
+        self.assertEqual(pyperf3.trouble_text(error), "unsupported protocol")
+
     def test_silence_in_the_handshake_delays_nobody_and_ends(self):
         port = self.serve()
         with socket.create_connection(("127.0.0.1", port), 30.0) as sock:
@@ -388,6 +414,12 @@ class Lacking(Case):
         else:
             self.assertRegex(left.out, "TLS: TLSv1.2, (AECDH|ADH)-")
         self.assertEqual(self.client(port, "-n", "1M").code, 0)
+
+
+class CpuBound(unittest.TestCase):
+    def test_a_few_milliseconds_told_of_a_busy_end(self):
+        left = support.run(support.OURS + ("--loopback", "--tls", "-n", "1M", "-J"))
+        self.assertEqual(left.json()["end"]["pyperf3"]["cpu_bound"], [])
 
 
 if __name__ == "__main__":
