@@ -99,9 +99,17 @@ class Interop(figures.Case):
         words = arguments.split()
         ends = ("ours", version) if role == "client" else (version, "ours")
         left = both(ends[0], ends[1], arguments + " -J", "-J")
-        for program in left:
-            self.assertClean(program)
-        documents = [json_of(program) for program in left]
+        for _ in range(4):
+            for program in left:
+                self.assertClean(program)
+            documents = [json_of(program) for program in left]
+            # An iperf3 server counts nothing more once it hears of the end: on a busy machine
+            # its reader can come too late for a short test.
+            end = documents[0]["end"]
+            if (role == "server" or "-t" in words or "-R" in words or "--bidir" in words
+                    or end["sum_received"]["bytes"] == end["sum_sent"]["bytes"]):
+                break
+            left = both.__wrapped__(ends[0], ends[1], arguments + " -J", "-J")
         self.check_document(left[0 if role == "client" else 1].json())  # strictly read
         # An iperf3 server's sender may still count after the results went out.
         self.check_views(documents[0], documents[1], figures.SLACK)
@@ -623,7 +631,7 @@ class Datagrams(datagrams.Case):
         length = client["start"]["test_start"]["blksize"]
         self.assertEqual(length, 32768 if "-l" not in words else int(words[words.index("-l") + 1]))
         end = client["end"]
-        self.assertEqual(end["sum"]["lost_packets"], 0)
+        self.assertEqual(end["sum"]["lost_packets"], 0, end)
         for each in end["streams"]:
             row = each["udp"]
             self.assertGreater(row["packets"], 0)
