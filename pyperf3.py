@@ -318,7 +318,7 @@ class IperfError(Exception):
     number: iperf3's error number (a key of ERRORS; others are shown as int_errno=N).
     cause: what follows the text: an OSError, or a text; None if nothing is known.
     remote_errno: set if a server reported the error: its errno, 0 for none.
-    hint: a line that comes before the error's, None without one.
+    hint: a line that comes before the error's, of an error in the arguments a remark behind it.
     settings: of an error in the arguments: what was read before it.
     document: the results so far, where the error ended a test (set by the driver).
     """
@@ -2586,6 +2586,8 @@ class RsaKey:
         """Return `data` encrypted with a public key. Raises KeyTrouble."""
         try:
             return self._rsa.encrypt(self._key, data, pkcs1)
+        except KeyTrouble:
+            raise
         except Exception as error:
             raise KeyTrouble("name and password may be too long for this key (%s)" % (
                 str(error) or type(error).__name__))
@@ -3021,7 +3023,9 @@ def _import_ssl():
 
 def is_tls_end(error):
     """Return whether an exception of ssl is the end of the connection, without TLS's farewell."""
-    return "eof" in str(error).lower()  # Python 3.6 and 3.7 know no better of OpenSSL 3
+    # Python 3.6 and 3.7 know the end of file of OpenSSL 3 by its text only.
+    return type(error).__name__ in ("SSLEOFError", "SSLZeroReturnError") or (
+        "] unexpected eof while reading" in str(error))
 
 
 def trouble_text(error):
@@ -3033,11 +3037,11 @@ def trouble_text(error):
     reason = getattr(error, "reason", None)
     if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
         return "the other end does not speak TLS"
-    if reason:  # which Python 3.6 and 3.7 may mistake with OpenSSL 3
-        return str(error).partition("] ")[2].partition(" (_ssl.c")[0]
     if type(error).__name__ == "CertificateError":  # Python 3.6
         return "the server's certificate does not hold: %s" % error
-    return getattr(error, "strerror", None) or str(error).partition(" (_ssl.c")[0]
+    text = (getattr(error, "strerror", None) or str(error)).partition(" (_ssl.c")[0]
+    # Not by the reason's name, which Python 3.6 and 3.7 mistake with OpenSSL 3.
+    return text.partition("] ")[2] if reason and "] " in text else text
 
 
 def client_context(authorities=None):
@@ -3051,7 +3055,8 @@ def client_context(authorities=None):
         try:
             context.load_verify_locations(authorities)
         except ssl.SSLError:
-            raise TlsTrouble(_LACKING % (authorities, "certificate"))
+            read_pem(authorities, "certificate")  # which has more to say
+            raise TlsTrouble("%s: a certificate in it is of no use" % authorities)
         except (OSError, ValueError) as error:
             raise TlsTrouble("%s: %s" % (authorities, trouble_text(error)))
         return context
@@ -4673,16 +4678,24 @@ class Worker:
             pass  # the peer was first
 
     def kill(self):
-        """End the worker now, whatever it does."""
+        """End the worker, whatever it does; join() waits for that."""
         if self._pid:
             try:
                 os.kill(self._pid, signal.SIGKILL)
+            except OSError:
+                pass
+        if self._thread:
+            self.wake(socket.SHUT_RDWR)
+
+    def join(self):
+        """Wait for the end of a worker that was killed."""
+        if self._pid:
+            try:
                 os.waitpid(self._pid, 0)
             except OSError:
                 pass
             self._pid = None
         if self._thread:
-            self.wake(socket.SHUT_RDWR)
             self._thread.join(1.0)
             self._thread = None
 
@@ -5416,12 +5429,14 @@ class UdpReceiver(StreamLoop):
 
     def _take_in_late(self, reader):
         """Count what came before this process did: it tells nothing of the jitter."""
+        end = time.monotonic() + 0.05  # a fast sender leaves no gap
         try:
-            while not self.stopped():
+            while _MSG_DONTWAIT and time.monotonic() < end:
                 self._account(reader, reader.receive(False))
-                self._transit = None
+                self._jitter, self._transit = 0.0, None
         except OSError:
             pass  # no more
+        self.floats[self.line + _JITTER] = 0.0
 
     def _drain(self, reader):
         """Count what came before the stop; nobody sends any more."""
@@ -5580,9 +5595,9 @@ class Event(dict):
     """A moment of a test: `event` (its name), `data` (a piece of the JSON document), and more.
 
     start, interval, end, error, server_output_text, server_output_json: as in iperf3's
-    --json-stream. Others are for text: version, listening, connecting, asked, accepted, connected,
-    debug, done (always the last of a test; `ok` tells how it went). `server` tells the side; a
-    server's events carry `test`, the number of the test.
+    --json-stream. Others are for text and the document: version, listening, connecting, asked,
+    accepted, connected, debug, done (always the last of a test; `ok` tells how it went). `server`
+    tells the side; a server's events carry `test`, the number of the test.
     """
 
 
@@ -6093,7 +6108,7 @@ class Test:
         """
         ints, patience = self._counters.ints, 0.003
         if self._amount() and not self._datagrams:
-            if self.server:
+            if self.server or self.parameters.reverse:
                 yield from self._let_arrive()
             elif self._all_complete():
                 yield from pause(0.005)  # for the reader to take the last from its kernel
@@ -6117,8 +6132,8 @@ class Test:
                 stream.worker.wake(socket.SHUT_WR)
             if stream.sender and self._datagrams and ints[stream.line + _STATUS] == _FAILED:
                 raise IperfError(205, self._worker_error(stream))
-        if self.settings.file and any(stream.sender for stream in self.streams):
-            # iperf3: what its reader has not yet put into a file when it hears of the end is lost.
+        if self.settings.file and self._all_complete():
+            # differs: an iperf3 that hears of the end drops what it has not yet put into its file.
             yield from pause(0.05)
 
     def _wake_receivers(self):
@@ -6154,19 +6169,24 @@ class Test:
             self._counters.ints[stream.line + _STATUS] == _COMPLETE for stream in senders)
 
     def _let_arrive(self):
-        """Wait for what a client with -n or -k has sent and this end has not read yet."""
-        amount = self._amount()
+        """Wait for what was sent of an amount (-n, -k) and this end has not read yet."""
+        length = self.parameters.length
+        due = -(-self._amount() // length) * length  # whole blocks are sent
         receivers = [stream for stream in self.streams if not stream.sender]
-        last, changed = -1, time.monotonic()
+        last, changed, reached = -1, time.monotonic(), None
         while receivers and not self.omitting:
             count, now = self._measured(False), time.monotonic()
             if count != last:
                 last, changed = count, now
-            quiet = now - changed
+            quiet, waiting = now - changed, any(unread(stream.sock) for stream in receivers)
+            if count >= due:
+                # Several streams count together, and may have sent a few blocks more.
+                reached = reached or now
+                if len(receivers) == 1 or now - reached > 1.0 or (
+                        quiet > 0.003 and not waiting):
+                    return
             # A worker that has to wait for a CPU takes its time.
-            if count >= amount or quiet > 2.0 or (
-                    quiet > 0.1 and not self._quic
-                    and not any(unread(stream.sock) for stream in receivers)):
+            elif quiet > 2.0 or (quiet > 0.1 and not self._quic and not waiting):
                 return
             yield from pause(0.001)
 
@@ -6378,9 +6398,12 @@ class Test:
         for stream in self.streams:
             self._counters.ints[stream.line + _COMMAND] = _STOP
         self.open_gate()
+        left = [stream.worker for stream in self.streams if not stream.worker.ended()]
+        for worker in left:
+            worker.kill()
+        for worker in left:
+            worker.join()
         for stream in self.streams:
-            if not stream.worker.ended():
-                stream.worker.kill()
             stream.loop.close()
         if self._gate[0] is not None:
             os.close(self._gate[0])
@@ -7171,6 +7194,7 @@ class Server(Driver):
         self._pending = collections.OrderedDict()  # sessions whose test has not begun
         self._most_pending = min(MAX_PENDING, descriptor_limit() // 4)
         self._arrivals = collections.deque()  # data connections, and the sessions they are for
+        self._attaching = False  # a task sees to these
         self._running = []  # the sessions that have a test
         self._setting_up = []  # those that set up UDP streams, in the order of their turns
         self.doors = []  # the UDP ports of tests whose streams are set up
@@ -7327,11 +7351,13 @@ class Server(Driver):
                 # Out of descriptors, say: the connection waits until some are free again.
                 if self._pending:
                     yield from self._drop_oldest(error)
-                    continue
-                for session in self._sessions:
-                    if session.awaits_stream():
-                        self._loop.wake(session.task, IperfError(204, error))
-                yield from pause(0.05)
+                else:
+                    for session in self._sessions:
+                        if session.awaits_stream():
+                            self._loop.wake(session.task, IperfError(204, error))
+                    yield from pause(0.05)
+                if error.errno != errno.EMFILE:
+                    yield from pause(0.05)
                 continue
             sock.setblocking(False)
             session = Session(self, sock, address)
@@ -7356,13 +7382,15 @@ class Server(Driver):
         """Return the session that waits for a data connection with this cookie, or None."""
         for session in self._sessions:
             if session.cookie == cookie and session.awaits_stream():
-                return session
+                coming = sum(other is session for _, other in self._arrivals)
+                return session if coming < session.lacks() else None
         return None
 
     def hand_over(self, sock, session):
         """Give a session a data connection, as soon as it is its turn."""
         self._arrivals.append((sock, session))
-        if len(self._arrivals) == 1:
+        if not self._attaching:
+            self._attaching = True
             self._loop.spawn(self._attach_arrivals())
 
     def _attach_arrivals(self):
@@ -7372,13 +7400,13 @@ class Server(Driver):
         """
         while self._arrivals:
             yield from self.await_calls()
-            sock, session = self._arrivals[0]
+            sock, session = self._arrivals.popleft()
             if session.awaits_stream():
                 session.attach(sock)
             else:
                 sock.close()
             yield from pause(0)
-            self._arrivals.popleft()
+        self._attaching = False
 
     def is_spent(self, cookie):
         """Return whether a cookie is that of a test that ended lately."""
@@ -7558,6 +7586,10 @@ class Session(Debugging):
         test = self._test
         return (test is not None and self._door is None and self._listener is None
                 and not (test.started or test.closed or test.is_complete()))
+
+    def lacks(self):
+        """Return how many streams of the test are not there yet."""
+        return len(self._test.ids) - len(self._test.streams)
 
     def close(self):
         """Release everything, at once."""
@@ -9116,6 +9148,7 @@ class Signals:
     """Turn SIGINT, SIGTERM and SIGHUP into stop() of a driver, while it runs."""
 
     _NAMES = (("SIGINT", "Interrupt"), ("SIGTERM", "Terminated"), ("SIGHUP", "Hangup"))
+    passed = False  # a driver has run, of whatever outcome
 
     def __init__(self, driver):
         self._driver = driver
@@ -9138,9 +9171,8 @@ class Signals:
 
     def __exit__(self, *details):
         for number, handler in self._before:
-            # What a signal has ended needs no second one.
-            ended = isinstance(self._driver.error, Interrupted)
-            signal.signal(number, signal.SIG_IGN if ended else handler)
+            signal.signal(number, handler)
+        Signals.passed = True
 
 
 def run_driver(driver, settings, output):
@@ -9502,9 +9534,9 @@ if __name__ == "__main__":
     try:
         exit_status = main()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to end
-    except KeyboardInterrupt:  # at a prompt, say, before the handler was there
-        exit_status = 130  # what a shell makes of it
-        if os.name == "posix":
+    except KeyboardInterrupt:  # at a prompt, say, before the handler was there; or after
+        exit_status = 0 if Signals.passed else 130  # what a shell makes of the signal
+        if os.name == "posix" and not Signals.passed:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
     sys.exit(exit_status)

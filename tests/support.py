@@ -32,9 +32,8 @@ def free_port():
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
             try:
                 if sys.platform.startswith("linux"):  # which has names that are no files
-                    name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                    _reserved.append(name)
-                    name.bind("\0pyperf3-test-%d" % port)
+                    _reserved.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                    _reserved[-1].bind("\0pyperf3-test-%d" % port)
                 sock.bind(("", port))
                 return port
             except OSError:

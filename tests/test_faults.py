@@ -11,6 +11,7 @@ import threading
 import time
 import unittest
 
+import fuzz
 import pyperf3
 import support
 from test_hostile import COOKIE, PARAMETERS, FakeServer, connect, frame, receive
@@ -80,6 +81,32 @@ class OneServer(unittest.TestCase):
         self.assertEqual(first.recv(1), b"")
         control.setblocking(False)
         self.assertEqual(control.recv(5), b"\xfe\0\0\0\x6e")  # error 110
+        self.check_alive()
+
+    @unittest.skipUnless(sys.platform.startswith("linux"), "needs /proc")
+    def test_last_blocks_of_several_streams_were_not_counted(self):
+        """Streams that count together send a few blocks more than the amount."""
+        control = self.converse(parallel=2, num=1000, time=0, len=1000)
+        self.assertEqual(receive(control, 2), b"\x09\x0a")
+        streams = [self.stream(), self.stream()]
+        self.assertEqual(receive(control, 2), b"\x01\x02")
+        late = max(fuzz.children(self.server.pid))
+        os.kill(late, signal.SIGSTOP)
+        for sock in streams:
+            sock.sendall(b"x" * 1000)
+        control.sendall(b"\x04")
+        time.sleep(0.1)
+        os.kill(late, signal.SIGCONT)
+        self.assertEqual(receive(control, 1), b"\x0d")
+        control.sendall(frame({
+            "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0,
+            "sender_has_retransmits": 0, "streams": [
+                dict(id=number, bytes=1000, retransmits=0, jitter=0, errors=0, packets=0)
+                for number in (1, 3)]}))
+        size, = struct.unpack("!I", receive(control, 4))
+        rows = json.loads(receive(control, size).decode("ascii"))["streams"]
+        self.assertEqual([row["bytes"] for row in rows], [1000, 1000])
+        control.sendall(b"\x10")
         self.check_alive()
 
     def finish_test_without_closing(self):

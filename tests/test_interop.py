@@ -100,16 +100,16 @@ class Interop(figures.Case):
         ends = ("ours", version) if role == "client" else (version, "ours")
         left = both(ends[0], ends[1], arguments + " -J", "-J")
         for _ in range(4):
-            for program in left:
-                self.assertClean(program)
-            documents = [json_of(program) for program in left]
             # An iperf3 server counts nothing more once it hears of the end: on a busy machine
             # its reader can come too late for a short test.
-            end = documents[0]["end"]
+            end = json_of(left[0])["end"]
             if (role == "server" or "-t" in words or "-R" in words or "--bidir" in words
                     or end["sum_received"]["bytes"] == end["sum_sent"]["bytes"]):
                 break
             left = both.__wrapped__(ends[0], ends[1], arguments + " -J", "-J")
+        for program in left:
+            self.assertClean(program)
+        documents = [json_of(program) for program in left]
         self.check_document(left[0 if role == "client" else 1].json())  # strictly read
         # An iperf3 server's sender may still count after the results went out.
         self.check_views(documents[0], documents[1], figures.SLACK)

@@ -953,12 +953,13 @@ class Counting(unittest.TestCase):
                     raise BlockingIOError()
                 return self.arrivals.pop(0)
         receiver = self.receiver()
-        receiver._account = lambda reader, arrival: self.feed(
-            receiver, [Datagram(receiver._highest + 1, 100, 1000 * receiver._highest, arrival)])
-        receiver._take_in_late(Reader([9000, 9100, 9200]))
-        self.assertEqual(receiver._highest, 3)
-        self.feed(receiver, [Datagram(4, 100, 10000, 10050), Datagram(5, 100, 11000, 11050)])
-        self.assertEqual(receiver._highest, 5)
+        receiver._account = lambda reader, arrivals: self.feed(
+            receiver, [Datagram(number, 100, 1000 * number, arrival)
+                       for number, arrival in enumerate(arrivals, receiver._highest + 1)])
+        receiver._take_in_late(Reader([(9000, 9100, 9200), (9300, 9300)]))
+        self.assertEqual((receiver._highest, receiver._jitter), (5, 0.0))
+        self.feed(receiver, [Datagram(6, 100, 10000, 10050), Datagram(7, 100, 11000, 11050)])
+        self.assertEqual(receiver._highest, 7)
         self.assertLess(receiver._jitter, 1e-9)
 
     def test_what_iperf3_was_seen_to_count(self):

@@ -226,11 +226,15 @@ class Certificates(Case):
             self.assertEqual((left.code, left.out, left.err), (
                 1, "", "iperf3: error - unable to set up TLS: %s\niperf3: exiting\n" % text))
         port = self.serve()
-        with open(self.good) as whole, open(self.good + ".half", "w") as half:
-            half.write(whole.read()[:300])
+        with open(self.good) as whole, open(self.good + ".half", "w") as half, open(
+                self.good + ".damaged", "w") as damaged:
+            text = whole.read()
+            half.write(text[:300])
+            damaged.write(text[:200] + text[300:])
         for path, text in (("/no/such/file", "No such file or directory"),
                            (__file__, "there is no certificate (PEM) in it"),
-                           (self.good + ".half", "there is no certificate (PEM) in it")):
+                           (self.good + ".half", "there is no certificate (PEM) in it"),
+                           (self.good + ".damaged", "a certificate in it is of no use")):
             left = self.client(port, "--tls-ca", path)
             self.assertEqual((left.code, left.err), (
                 1, "iperf3: error - unable to set up TLS: %s: %s\n" % (path, text)))
@@ -315,6 +319,8 @@ class BadPeers(Case):
         error = ssl.SSLError(1, "[SSL: KRB5_S_TKT_NYV] unexpected eof while reading (_ssl.c:852)")
         error.reason = "KRB5_S_TKT_NYV"
         self.assertEqual(pyperf3.trouble_text(error), "the other end closed the connection")
+        error = ssl.SSLError(1, "certificate is not valid for 'geoff-pc'")
+        self.assertEqual(pyperf3.trouble_text(error), "certificate is not valid for 'geoff-pc'")
         error = ssl.SSLError(1, "[SSL: BN_LIB] unsupported protocol (_ssl.c:852)")
         error.reason = "BN_LIB"
         self.assertEqual(pyperf3.trouble_text(error), "unsupported protocol")
