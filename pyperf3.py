@@ -6173,20 +6173,21 @@ class Test:
         length = self.parameters.length
         due = -(-self._amount() // length) * length  # whole blocks are sent
         receivers = [stream for stream in self.streams if not stream.sender]
-        last, changed, reached = -1, time.monotonic(), None
+        last, reached = -1, None
         while receivers and not self.omitting:
+            waiting = any(unread(stream.sock) for stream in receivers)
             count, now = self._measured(False), time.monotonic()
             if count != last:
-                last, changed = count, now
-            quiet, waiting = now - changed, any(unread(stream.sock) for stream in receivers)
+                last, changed, stirred = count, now, now
+            if waiting:
+                stirred = now
             if count >= due:
                 # Several streams count together, and may have sent a few blocks more.
                 reached = reached or now
-                if len(receivers) == 1 or now - reached > 1.0 or (
-                        quiet > 0.003 and not waiting):
+                if len(receivers) == 1 or now - stirred > 0.01 or now - reached > 1.0:
                     return
             # A worker that has to wait for a CPU takes its time.
-            elif quiet > 2.0 or (quiet > 0.1 and not self._quic and not waiting):
+            elif now - changed > 2.0 or (now - stirred > 0.1 and not self._quic):
                 return
             yield from pause(0.001)
 

@@ -92,6 +92,7 @@ class OneServer(unittest.TestCase):
         self.assertEqual(receive(control, 2), b"\x01\x02")
         late = max(fuzz.children(self.server.pid))
         os.kill(late, signal.SIGSTOP)
+        support.wait_until(lambda: pyperf3.is_stopped(late), "a stopped worker")
         for sock in streams:
             sock.sendall(b"x" * 1000)
         control.sendall(b"\x04")

@@ -1109,9 +1109,12 @@ class Datagrams(datagrams.Case, Reports):
         for item, (left, other) in abreast(self.through, items):
             end = left.json()["end"]
             total = end["sum_received"]
-            self.assertEqual((total["packets"], total["lost_packets"]),
-                             (end["sum_sent"]["packets"], 0), (item[1], left))
-            self.assertGreaterEqual(total["packets"], 52)
+            sent = end["sum_sent"]["packets"]
+            self.assertGreaterEqual(sent, 52)
+            self.assertEqual(total["lost_packets"], 0, (item[1], left))
+            # An iperf3 server counts nothing more once it hears of the end.
+            self.assertAlmostEqual(total["packets"], sent, delta=5 if real in item else 0,
+                                   msg=(item[1], left))
             count = 8 if "-P 8" in item[1] else 2 if "-P 2" in item[1] else 1
             documents = (left.json(), captures.parse(other.out))
             for document in documents:
