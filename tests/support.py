@@ -72,6 +72,19 @@ def quic_code(code):
             "import sys; sys.path.insert(0, %r); import pyperf3\n" % ROOT + code)
 
 
+def driver(code):
+    """Return a command that runs the program after some code."""
+    return (sys.executable, "-B", "-c", "import sys; sys.argv[0] = 'pyperf3'\n"
+            "sys.path.insert(0, %r)\n%s\nimport pyperf3; sys.exit(pyperf3.main(sys.argv))"
+            % (ROOT, code))
+
+
+def openssl(*arguments):
+    """Run the command openssl, silently. Raises subprocess.CalledProcessError."""
+    subprocess.check_call(("openssl",) + arguments, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 # Takes modules and constants away, then runs the file as a program.
 WITHOUT = """
 import runpy, sys

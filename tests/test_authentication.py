@@ -20,6 +20,7 @@ import unittest.mock
 
 import pyperf3
 import support
+from support import openssl
 
 DENIED = "test authorization failed"
 USAGE = ("\nUsage: iperf3 [-s|-c host] [options]\n"
@@ -32,11 +33,6 @@ HAS_LIBRARY = importlib.util.find_spec("cryptography") is not None
 # A program without the package, which therefore calls openssl.
 COMMAND = support.without("cryptography")
 PASSPHRASE = "open sesame"
-
-
-def openssl(*arguments):
-    subprocess.check_call(("openssl",) + arguments, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def old_form(*arguments):

@@ -29,6 +29,7 @@ import figures
 import matrix
 import pyperf3
 import support
+from support import driver, openssl
 from datagrams import together
 from relay import FORTH, Relay, lossy
 from test_hostile import COOKIE, FakeServer, connect, conversation, frame, receive
@@ -40,13 +41,6 @@ REFUSED = ("unable to connect to server - server may have stopped running or use
 BUSY = "the server is busy running a test. try again later"
 CLOSED = "control socket has closed unexpectedly"
 DENIED = "test authorization failed"
-
-
-def driver(code):
-    """Return a command that runs the program after some code."""
-    return (sys.executable, "-B", "-c", "import sys; sys.argv[0] = 'pyperf3'\n"
-            "sys.path.insert(0, %r)\n%s\nimport pyperf3; sys.exit(pyperf3.main(sys.argv))"
-            % (support.ROOT, code))
 
 
 # The program with short deadlines.
@@ -1252,15 +1246,15 @@ class Authentication(Reports):
         if not shutil.which("openssl"):
             raise unittest.SkipTest("no openssl here to make keys with")
         cls.keys = tempfile.mkdtemp(prefix="pyperf3-test-")
-        cls.openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out",
+        openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out",
                     cls.key("private.pem"))
-        cls.openssl("rsa", "-in", cls.key("private.pem"), "-pubout", "-out", cls.key("public.pem"))
+        openssl("rsa", "-in", cls.key("private.pem"), "-pubout", "-out", cls.key("public.pem"))
         try:
-            cls.openssl("rsa", "-traditional", "-in", cls.key("private.pem"), "-out",
+            openssl("rsa", "-traditional", "-in", cls.key("private.pem"), "-out",
                         cls.key("pkcs1.pem"))
         except subprocess.CalledProcessError:  # an openssl that writes these without being asked
-            cls.openssl("rsa", "-in", cls.key("private.pem"), "-out", cls.key("pkcs1.pem"))
-        cls.openssl("pkcs8", "-topk8", "-in", cls.key("private.pem"), "-out",
+            openssl("rsa", "-in", cls.key("private.pem"), "-out", cls.key("pkcs1.pem"))
+        openssl("pkcs8", "-topk8", "-in", cls.key("private.pem"), "-out",
                     cls.key("locked.pem"), "-passout", "pass:sesame")
         with open(cls.key("users"), "wb") as file:
             line = "mario,%s\r\n" % pyperf3.password_digest("mario", "rossi")
@@ -1273,11 +1267,6 @@ class Authentication(Reports):
     @classmethod
     def key(cls, name):
         return os.path.join(cls.keys, name)
-
-    @staticmethod
-    def openssl(*words):
-        subprocess.check_call(("openssl",) + words, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def guarded(self, *words, **more):
         """Start a server that asks who is there; returns its port."""

@@ -380,11 +380,10 @@ class Lacking(unittest.TestCase):
 
     def test_thread_that_cannot_be_started_ended_the_server(self):
         """A limit on processes: TLS, names and passwords are done with in threads."""
-        limited = (sys.executable, "-B", "-c", "import sys, threading\n"
-                   "sys.path.insert(0, %r)\nimport pyperf3\n"
-                   "def refuse(thread):\n    raise RuntimeError(\"can't start new thread\")\n"
-                   "threading.Thread.start = refuse\n"
-                   "sys.argv[0] = 'x'\nsys.exit(pyperf3.main(sys.argv))" % support.ROOT)
+        limited = support.driver(
+            "import threading\n"
+            "def refuse(thread):\n    raise RuntimeError(\"can't start new thread\")\n"
+            "threading.Thread.start = refuse")
         server, port = support.start_server(limited)
         with server:
             for program, more in ((support.OURS, ("--tls",)), (limited, ("--tls",)),

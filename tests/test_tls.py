@@ -5,7 +5,6 @@ import os
 import shutil
 import socket
 import ssl
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,8 +18,7 @@ import support
 def openssl(*arguments):
     if not shutil.which("openssl"):
         raise unittest.SkipTest("no openssl here")
-    subprocess.check_call(("openssl",) + arguments, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL)
+    support.openssl(*arguments)
 
 
 def concatenate(target, *sources):
@@ -185,6 +183,7 @@ class Certificates(Case):
                 self.assertRegex(left.err, r"\Aiperf3: error - unable to set up TLS: the server's"
                                            r" certificate does not hold: .+\n\Z")
                 self.assertEqual(self.client(port, "--tls", "-n", "1M").code, 0)
+                self.server.wait_for_error("\n")
                 self.assertEqual(self.server.err().count("\n"), 1)
 
     def test_expired(self):
@@ -245,6 +244,7 @@ class Certificates(Case):
             left = support.run(program + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
             self.assertEqual(left.code, 1)
             self.assertIn("error - the server is busy running a test. try again later", left.err)
+        self.server.wait_for_error("\n", 2)
         self.assertEqual(self.server.err(), "warning: 127.0.0.1 wants a test without TLS\n" * 2)
         self.assertEqual(self.client(port, "--tls", "-n", "1M").code, 0)
 
@@ -302,10 +302,9 @@ class BadPeers(Case):
         self.addCleanup(listener.close)
         listener.bind(("127.0.0.1", 0))
         listener.listen(5)
-        with support.Program((
-                sys.executable, "-B", "-c", "import sys; sys.path.insert(0, %r)\nimport pyperf3\n"
-                "pyperf3.STEP_TIMEOUT = 0.5; sys.exit(pyperf3.main())" % support.ROOT, "-c",
-                "127.0.0.1", "-p", listener.getsockname()[1], "--tls")) as program:
+        hasty = support.driver("import pyperf3; pyperf3.STEP_TIMEOUT = 0.5")
+        with support.Program(hasty + ("-c", "127.0.0.1", "-p", listener.getsockname()[1],
+                                      "--tls")) as program:
             with context.wrap_socket(listener.accept()[0], server_side=True) as control:
                 self.assertEqual(len(control.recv(37)), 37)
                 control.sendall(b"\x09\x0a")
