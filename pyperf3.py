@@ -4010,6 +4010,103 @@ class DatagramStatistics:
         return figures
 
 
+class DatagramTracker:
+    """Find what of a stream of numbered datagrams was lost, came late, or jittered, as iperf3 does.
+
+    bytes: of what came; highest: the highest number; lost: gaps in the numbers, less what came
+    late; late: datagrams that came late or twice; jitter: in seconds (RFC 3550, 6.4.1).
+    """
+
+    _DECAYS = [(15.0 / 16.0) ** max(0, count - 1) for count in range(65536 // MIN_UDP_BLOCK + 1)]
+
+    def __init__(self, length, wide, highest=0):
+        """length: bytes of a datagram; wide: their counters have 64 bits; highest: as if seen."""
+        self.bytes = self.lost = self.late = 0
+        self.highest = highest
+        self.jitter = 0.0
+        self._transit = None  # of the last datagram, in seconds
+        self._length = length
+        self._mask = 2 ** 64 - 1 if wide else 2 ** 32 - 1  # of the counters
+
+    def forget_jitter(self):
+        """Begin anew with the jitter."""
+        self.jitter, self._transit = 0.0, None
+
+    def forget_transit(self):
+        """Take the next datagram for the first one: a clock was set."""
+        self._transit = None
+
+    def take(self, headers, sizes, arrivals):
+        """Take in datagrams. headers: DatagramHeaders; sizes: bytes; arrivals: seconds."""
+        count, length = len(sizes), self._length
+        seconds, micros, counters = headers.read(count)
+        low = (self.highest + 1) & self._mask
+        if counters == tuple(range(low, low + count)) and sizes.count(length) == count:
+            self.highest += count
+            self.bytes += count * length
+        else:
+            data = self._sort_out(counters, sizes, headers.size)
+            if len(data) < count:
+                seconds, micros, arrivals = [[column[at] for at in data]
+                                             for column in (seconds, micros, arrivals)]
+        if arrivals:
+            self._measure_jitter(arrivals, seconds, micros)
+
+    def take_piece(self, headers, size, arrival):
+        """Take in what the kernel joined, of `size` bytes: the datagrams came at one time."""
+        count, rest = divmod(size, self._length)
+        runs = None
+        if count and not rest:
+            runs = headers.read_runs((self.highest + 1) & self._mask, count)
+        if runs is None:
+            # iperf3: the rest of a piece is no datagram. A short one alone is.
+            sizes = [self._length] * count or [rest]
+            self.take(headers, sizes, [arrival] * len(sizes))
+            return
+        self.highest += count
+        self.bytes += size
+        jitter, last = self.jitter, self._transit
+        for second, micro, same in runs:
+            transit = arrival - second - micro * 1e-6
+            if last is not None:
+                jitter += (abs(transit - last) - jitter) / 16.0
+            last = transit
+            jitter *= self._DECAYS[same]  # the rest has the same transit
+        self.jitter, self._transit = jitter, last
+
+    def _sort_out(self, counters, sizes, header_size):
+        """Count datagrams that are not simply the next ones; returns which of them are data."""
+        half, data = (self._mask + 1) // 2, []
+        for at, counter in enumerate(counters):
+            if sizes[at] < header_size:
+                continue  # a stray, or a hello
+            step = (counter - self.highest) & self._mask  # counters wrap
+            if step >= half:
+                step -= self._mask + 1
+            number = self.highest + step
+            if not 0 < number < 2 ** 62:
+                continue  # differs: iperf3 counts a repeated hello, and nonsense
+            data.append(at)
+            self.bytes += sizes[at]
+            if step > 0:
+                self.lost += step - 1
+                self.highest = number
+            else:
+                self.late += 1
+                self.lost = max(0, self.lost - 1)
+        return data
+
+    def _measure_jitter(self, arrivals, seconds, micros):
+        jitter, last = self.jitter, self._transit
+        if last is None:
+            last = arrivals[0] - seconds[0] - micros[0] * 1e-6
+        for arrival, second, micro in zip(arrivals, seconds, micros):
+            transit = arrival - second - micro * 1e-6
+            jitter += (abs(transit - last) - jitter) / 16.0
+            last = transit
+        self.jitter, self._transit = jitter, last
+
+
 def percent(part, whole):
     """Return `part` in percent of `whole`, 0 of nothing."""
     return part * 100.0 / whole if whole else 0.0
@@ -5225,7 +5322,6 @@ _NAP = 0.0002  # seconds that a busy receiver lets datagrams gather; large ones 
 _SHORT_NAP = 0.00005
 _NAP_ROOM = 1024 * 1024  # bytes of buffer without which it must not
 _DRAIN_TIMEOUT = 0.2  # seconds for what stands in the buffer at the end
-_DECAYS = [(15.0 / 16.0) ** max(0, count - 1) for count in range(65536 // MIN_UDP_BLOCK + 1)]
 
 
 class UdpSender(StreamLoop):
@@ -5359,12 +5455,9 @@ class UdpReceiver(StreamLoop):
         counter_table()
         self._reader = self._headers = None
         self._drains = drains
-        self._bytes = self._highest = self._lost = self._late = 0
+        self._tracker = DatagramTracker(parameters.length, parameters.wide_counters)
         self._pieces = 0  # that the kernel joined
-        self._jitter = 0.0
-        self._transit = None  # of the last datagram, in seconds
         self._measuring = 0
-        self._mask = 2 ** 64 - 1 if parameters.wide_counters else 2 ** 32 - 1  # of the counters
         self._clocks = 0.0  # the wall clock less the monotonic one
 
     def prepare(self):
@@ -5433,7 +5526,7 @@ class UdpReceiver(StreamLoop):
         try:
             while _MSG_DONTWAIT and time.monotonic() < end:
                 self._account(reader, reader.receive(False))
-                self._jitter, self._transit = 0.0, None
+                self._tracker.forget_jitter()
         except OSError:
             pass  # no more
         self.floats[self.line + _JITTER] = 0.0
@@ -5452,27 +5545,27 @@ class UdpReceiver(StreamLoop):
 
     def _account(self, reader, count):
         """Take what one call brought into the figures."""
-        ints, line = self.ints, self.line
+        ints, line, tracker = self.ints, self.line, self._tracker
         if reader.kernel_time:
             self._watch_clock()
         if ints[line + _MEASURING] != self._measuring:
             self._measuring = ints[line + _MEASURING]
-            self._jitter, self._transit = 0.0, None
+            tracker.forget_jitter()
         sizes, arrivals = reader.sizes(count), reader.arrivals(count)
         if reader.coalesced:
             self._pieces += count
             for headers, size, arrival in zip(self._headers, sizes, arrivals):
-                self._account_piece(headers, size, arrival)
+                tracker.take_piece(headers, size, arrival)
         else:
-            self._account_datagrams(self._headers[0], sizes, arrivals)
+            tracker.take(self._headers[0], sizes, arrivals)
         ints[line + _VERSION] += 1
-        ints[line + _BYTES] = self._bytes
-        ints[line + _PACKETS] = self._highest
-        ints[line + _LOST] = self._lost
-        ints[line + _LATE] = self._late
-        self.floats[line + _JITTER] = self._jitter
+        ints[line + _BYTES] = tracker.bytes
+        ints[line + _PACKETS] = tracker.highest
+        ints[line + _LOST] = tracker.lost
+        ints[line + _LATE] = tracker.late
+        self.floats[line + _JITTER] = tracker.jitter
         if self._pieces:
-            ints[line + _PIECE] = max(1, round(self._highest / self._pieces))
+            ints[line + _PIECE] = max(1, round(tracker.highest / self._pieces))
         ints[line + _VERSION] += 1
         if self.parameters.bytes or self.parameters.blocks:
             self.floats[line + _FINISHED] = time.monotonic()
@@ -5482,78 +5575,8 @@ class UdpReceiver(StreamLoop):
         before, wall, after = time.monotonic(), time.time(), time.monotonic()
         if after - before < 0.0002:  # else something came between
             if abs(wall - before - self._clocks) > 0.0005:
-                self._transit = None
+                self._tracker.forget_transit()
             self._clocks = wall - before
-
-    def _account_datagrams(self, headers, sizes, arrivals):
-        count, length = len(sizes), self.parameters.length
-        seconds, micros, counters = headers.read(count)
-        low = (self._highest + 1) & self._mask
-        if counters == tuple(range(low, low + count)) and sizes.count(length) == count:
-            self._highest += count
-            self._bytes += count * length
-        else:
-            data = self._sort_out(counters, sizes, headers.size)
-            if len(data) < count:
-                seconds, micros, arrivals = [[column[at] for at in data]
-                                             for column in (seconds, micros, arrivals)]
-        if arrivals:
-            self._measure_jitter(arrivals, seconds, micros)
-
-    def _account_piece(self, headers, size, arrival):
-        """Take in what the kernel joined: the datagrams came at one time."""
-        length = self.parameters.length
-        count, rest = divmod(size, length)
-        runs = None
-        if count and not rest:
-            runs = headers.read_runs((self._highest + 1) & self._mask, count)
-        if runs is None:
-            # iperf3: the rest of a piece is no datagram. A short one alone is.
-            sizes = [length] * count or [rest]
-            self._account_datagrams(headers, sizes, [arrival] * len(sizes))
-            return
-        self._highest += count
-        self._bytes += size
-        jitter, last = self._jitter, self._transit
-        for second, micro, same in runs:
-            transit = arrival - second - micro * 1e-6
-            if last is not None:
-                jitter += (abs(transit - last) - jitter) / 16.0
-            last = transit
-            jitter *= _DECAYS[same]  # the rest has the same transit
-        self._jitter, self._transit = jitter, last
-
-    def _sort_out(self, counters, sizes, header_size):
-        """Count datagrams that are not simply the next ones; returns which of them are data."""
-        half, data = (self._mask + 1) // 2, []
-        for at, counter in enumerate(counters):
-            if sizes[at] < header_size:
-                continue  # a stray, or a hello
-            step = (counter - self._highest) & self._mask  # counters wrap
-            if step >= half:
-                step -= self._mask + 1
-            number = self._highest + step
-            if not 0 < number < 2 ** 62:
-                continue  # differs: iperf3 counts a repeated hello, and nonsense
-            data.append(at)
-            self._bytes += sizes[at]
-            if step > 0:
-                self._lost += step - 1
-                self._highest = number
-            else:
-                self._late += 1
-                self._lost = max(0, self._lost - 1)
-        return data
-
-    def _measure_jitter(self, arrivals, seconds, micros):
-        jitter, last = self._jitter, self._transit
-        if last is None:
-            last = arrivals[0] - seconds[0] - micros[0] * 1e-6
-        for arrival, second, micro in zip(arrivals, seconds, micros):
-            transit = arrival - second - micro * 1e-6
-            jitter += (abs(transit - last) - jitter) / 16.0
-            last = transit
-        self._jitter, self._transit = jitter, last
 
 
 CallPlan = collections.namedtuple("CallPlan", "send receive whole batch")
