@@ -3836,178 +3836,132 @@ class QuicSocket:
 # Counters to figures: the pieces of iperf3's JSON document. Pure functions and
 # small records; no sockets, no clocks.
 
-class StreamStatistics:
-    """Keep the figures of one stream, as seen by one end.
+Counts = collections.namedtuple("Counts", "bytes packets lost out_of_order retransmits drops")
+Counts.__doc__ = """What one end has counted of a stream; None where nobody can tell.
 
-    socket: the stream's number in the output (iperf3: its descriptor); sender: this end sends.
+packets: datagrams, or QUIC's packets; lost, out_of_order: of datagrams; retransmits: of a
+sender, with QUIC its lost packets; drops: datagrams that the receiving host had no room for.
+"""
+
+
+def difference(now, before):
+    """Return the Counts between two moments; what was not known of the earlier one was 0."""
+    change = Counts(*[None if count is None else count - (earlier or 0)
+                      for count, earlier in zip(now, before)])
+    # differs: late datagrams of an earlier part do not make iperf3's loss negative here.
+    return change._replace(lost=max(0, change.lost))
+
+
+class StreamFigures:
+    """Keep the figures of one TCP stream, as seen by one end.
+
+    socket: the stream's number in the output (iperf3: its descriptor); sender: this end sends;
+    now, begin, last: Counts of this moment, of when measuring began, of the last interval's end.
     """
 
     def __init__(self, number, sender):
         self.socket = number
         self.sender = sender
-        self.bytes = 0  # so far, from the beginning of the test
-        self.omitted_bytes = 0  # of these, before measuring began
-        self.interval_bytes = 0  # `bytes` at the end of the last interval
-        self.retransmits = None  # so far; None where the system has no count
-        self.omitted_retransmits = 0
-        self.interval_retransmits = 0
+        self.now = self.begin = self.last = Counts(0, 0, 0, 0, None, None)
+        self.jitter = 0.0  # seconds
+        self.drops_estimated = False
         self.reorder = 0
         self.max_snd_cwnd = self.max_snd_wnd = self.max_rtt = self.min_rtt = 0
-        self.rtt_sum = self.rtt_count = 0
-        # QuicFigures so far, when measuring began, and at the end of the last interval
-        self.quic = self.omitted_quic = self.interval_quic = None
+        self._rtt_sum = self._rtt_count = 0
 
-    def measured_bytes(self):
-        return self.bytes - self.omitted_bytes
+    def take(self, info=None, **counts):
+        """Take in the Counts that are given by name, and a TcpInfo."""
+        if info is not None:
+            if self.sender:
+                counts["retransmits"] = info.retransmits
+            self.reorder = info.reorder
+            self.max_snd_cwnd = max(self.max_snd_cwnd, info.snd_cwnd)
+            self.max_snd_wnd = max(self.max_snd_wnd, info.snd_wnd)
+            self.max_rtt = max(self.max_rtt, info.rtt)
+            self.min_rtt = min(self.min_rtt, info.rtt) if self._rtt_count else info.rtt
+            self._rtt_sum += info.rtt
+            self._rtt_count += 1
+        self.now = self.now._replace(**counts)
 
-    def measured_drops(self):
-        return None
-
-    def measured_retransmits(self):
-        return self.retransmits - self.omitted_retransmits
+    def measured(self):
+        """Return the Counts since measuring began."""
+        counts = difference(self.now, self.begin)
+        if self.drops_estimated:
+            counts = counts._replace(drops=min(counts.drops, counts.lost))
+        return counts
 
     def is_quiet(self):
         """Return whether nothing was counted since the last interval."""
-        return self.bytes == self.interval_bytes and (
-            not self.sender or self.retransmits in (None, self.interval_retransmits))
+        change = difference(self.now, self.last)
+        return not (change.bytes or change.retransmits)
 
     def start_measuring(self):
         """Forget what was counted so far: the end of the omitted part."""
-        self.omitted_bytes = self.interval_bytes = self.bytes
-        self.omitted_quic = self.interval_quic = self.quic
-        if self.retransmits is not None:
-            self.omitted_retransmits = self.interval_retransmits = self.retransmits
-
-    def sample(self, info):
-        """Take a TcpInfo (or None) into the figures of the whole test."""
-        if info is None:
-            return
-        self.retransmits = info.retransmits
-        self.reorder = info.reorder
-        self.max_snd_cwnd = max(self.max_snd_cwnd, info.snd_cwnd)
-        self.max_snd_wnd = max(self.max_snd_wnd, info.snd_wnd)
-        self.max_rtt = max(self.max_rtt, info.rtt)
-        self.min_rtt = min(self.min_rtt, info.rtt) if self.rtt_count else info.rtt
-        self.rtt_sum += info.rtt
-        self.rtt_count += 1
+        self.begin = self.last = self.now
+        self.jitter = 0.0
 
     def end_interval(self, start, end, info, omitted):
         """Return the interval's object of this stream and begin the next interval.
 
-        start, end: seconds from the start of the test, or of its measured part.
+        start, end: seconds from the start of the test, or of its measured part; info: TcpInfo.
         """
-        count = self.bytes - self.interval_bytes
-        self.interval_bytes = self.bytes
-        figures = {"socket": self.socket}
-        figures.update(rate_figures(start, end, count))
-        if self.sender and info is not None:
-            figures["retransmits"] = self.retransmits - self.interval_retransmits
-            self.interval_retransmits = self.retransmits
-            for name in ("snd_cwnd", "snd_wnd", "rtt", "rttvar", "pmtu", "reorder"):
-                figures[name] = getattr(info, name)
-        figures["omitted"] = omitted
-        figures["sender"] = self.sender
-        if self.quic:
-            figures["pyperf3"] = self._quic_interval()
-        return figures
-
-    def _quic_interval(self):
-        """Return what QUIC has counted in this interval: the other end's share is its own."""
-        own = self._quic_since(self.interval_quic)
-        self.interval_quic = self.quic
-        if self.sender:
-            own["snd_cwnd"] = self.quic.window
-        return own
-
-    def quic_summary(self):
-        """Return what QUIC has counted in the measured part."""
-        return self._quic_since(self.omitted_quic)
-
-    def _quic_since(self, before):
-        own = collections.OrderedDict(packets_sent=self.quic.packets - before.packets)
-        if self.sender and self.quic.lost >= 0:
-            own["packets_lost"] = self.quic.lost - before.lost
-        return own
-
-
-class DatagramStatistics:
-    """Keep the figures of one UDP stream, as seen by one end; as StreamStatistics otherwise.
-
-    Counts go from the beginning of the test; `omitted` are those when measuring began.
-    """
-
-    def __init__(self, number, sender):
-        self.socket = number
-        self.sender = sender
-        self.bytes = self.packets = self.lost = self.out_of_order = 0
-        self.jitter = 0.0  # seconds
-        self.drops = None  # datagrams that this host had no room for; None if nobody can tell
-        self._drops_estimated = False
-        self.retransmits = None
-        self.omitted_bytes = self.omitted_packets = self.omitted_lost = 0
-        self.omitted_out_of_order = 0
-        self.omitted_drops = 0
-        self.interval_bytes = self._interval_packets = self._interval_lost = 0
-
-    def measured_bytes(self):
-        return self.bytes - self.omitted_bytes
-
-    def is_quiet(self):
-        """Return whether nothing was counted since the last interval."""
-        return self.bytes == self.interval_bytes
-
-    def measured_packets(self):
-        return self.packets - self.omitted_packets
-
-    def measured_lost(self):
-        # differs: late datagrams of the omitted part do not make iperf3's loss negative here.
-        return max(0, self.lost - self.omitted_lost)
-
-    def measured_out_of_order(self):
-        return self.out_of_order - self.omitted_out_of_order
-
-    def measured_drops(self):
-        if self.drops is None:
-            return None
-        drops = max(0, self.drops - self.omitted_drops)
-        return min(drops, self.measured_lost()) if self._drops_estimated else drops
-
-    def start_measuring(self):
-        """Forget what was counted so far: the end of the omitted part."""
-        self.omitted_bytes = self.interval_bytes = self.bytes
-        self.omitted_packets = self._interval_packets = self.packets
-        self.omitted_lost = self._interval_lost = self.lost
-        self.omitted_out_of_order = self.out_of_order
-        self.omitted_drops = self.drops or 0
-        self.jitter = 0.0
-
-    def count_drops(self, total, piece=0):
-        """Take the socket's count of drops, None if there is none.
-
-        piece: the datagrams that each of them stands for, 0 if they are datagrams.
-        """
-        if total is not None:
-            self._drops_estimated = piece > 1
-            self.drops = total * max(1, piece)
-
-    def end_interval(self, start, end, info, omitted):
-        """As StreamStatistics.end_interval()."""
-        figures = {"socket": self.socket}
-        figures.update(rate_figures(start, end, self.bytes - self.interval_bytes))
-        packets = self.packets - self._interval_packets
+        change = difference(self.now, self.last)
         # differs: what comes late is taken off the losses to come, never below none.
-        lost = max(0, self.lost - self._interval_lost)
-        if not self.sender:
-            figures["jitter_ms"] = self.jitter * 1000.0
-            figures["lost_packets"] = lost
-        figures["packets"] = packets
-        if not self.sender:
-            figures["lost_percent"] = percent(lost, packets)
-        figures["omitted"] = omitted
-        figures["sender"] = self.sender
-        self.interval_bytes, self._interval_packets = self.bytes, self.packets
-        self._interval_lost += lost
-        return figures
+        self.last = self.now._replace(lost=max(self.now.lost, self.last.lost))
+        row = {"socket": self.socket}
+        row.update(rate_figures(start, end, change.bytes))
+        row.update(self._columns(change, info))
+        row["omitted"] = omitted
+        row["sender"] = self.sender
+        row.update(self._own_columns(change))
+        return row
+
+    def _columns(self, change, info):
+        """Return what an interval's object has besides the rate."""
+        if not self.sender or info is None:
+            return {}
+        columns = {"retransmits": change.retransmits}
+        columns.update((name, getattr(info, name)) for name in (
+            "snd_cwnd", "snd_wnd", "rtt", "rttvar", "pmtu", "reorder"))
+        return columns
+
+    def _own_columns(self, change):
+        return {}
+
+    def extremes(self):
+        """Return the figures of the whole test that iperf3 has of a sender's TCP_INFO."""
+        names = ("reorder", "max_snd_cwnd", "max_snd_wnd", "max_rtt", "min_rtt")
+        return dict([(name, getattr(self, name)) for name in names],
+                    mean_rtt=self._rtt_sum // max(1, self._rtt_count))
+
+
+class DatagramFigures(StreamFigures):
+    """The same of a UDP stream."""
+
+    def _columns(self, change, info):
+        if self.sender:
+            return {"packets": change.packets}
+        return {"jitter_ms": self.jitter * 1000.0, "lost_packets": change.lost,
+                "packets": change.packets, "lost_percent": percent(change.lost, change.packets)}
+
+
+class QuicStreamFigures(StreamFigures):
+    """The same of a QUIC stream."""
+
+    window = 0  # of congestion, in bytes
+
+    def _own_columns(self, change):
+        own = self.packets(change)
+        if self.sender:
+            own["snd_cwnd"] = self.window
+        return {"pyperf3": own}
+
+    def packets(self, counts):
+        """Return what Counts say of this end's packets: the other end's share is its own."""
+        own = {"packets_sent": counts.packets}
+        if self.sender and counts.retransmits is not None:
+            own["packets_lost"] = counts.retransmits
+        return own
 
 
 class DatagramTracker:
@@ -4153,101 +4107,75 @@ def interval_sum(streams):
     return figures
 
 
-def stream_summary(statistics, remote, sender_time, receiver_time, local_time):
-    """Return the {sender, receiver} object of one stream of the summary.
+Totals = collections.namedtuple(
+    "Totals", "socket sender sent_bytes received_bytes sent_packets received_packets lost"
+              " out_of_order jitter drops retransmits")
+Totals.__doc__ = """What both ends know of what one stream, or a direction (socket None), measured.
 
-    remote: the other end's StreamResult, None if it is not known.
-    sender_time, receiver_time: seconds that each end measured; local_time: of this end.
-    """
-    local_bytes = statistics.measured_bytes()
-    remote_bytes = remote.bytes if remote else 0
-    sent, received = ((local_bytes, remote_bytes) if statistics.sender
-                      else (remote_bytes, local_bytes))
-    sender = {"socket": statistics.socket}
-    sender.update(rate_figures(0, sender_time, sent))
-    if statistics.sender:
-        if statistics.retransmits is not None:
-            sender["retransmits"] = statistics.measured_retransmits()
-    elif remote and remote.retransmits >= 0:
-        sender["retransmits"] = remote.retransmits
-    if "retransmits" in sender:
-        sender["reorder"] = statistics.reorder
-        for name in ("max_snd_cwnd", "max_snd_wnd", "max_rtt", "min_rtt"):
-            sender[name] = getattr(statistics, name)
-        sender["mean_rtt"] = statistics.rtt_sum // max(1, statistics.rtt_count)
-    sender["sender"] = statistics.sender
-    receiver = {"socket": statistics.socket}
-    # iperf3: `seconds` is this end's own time, `end` the receiver's.
-    receiver.update(rate_figures(0, receiver_time, received, local_time))
-    receiver["sender"] = statistics.sender
-    return {"sender": sender, "receiver": receiver}
-
-
-def summary_sums(streams, sender_time, receiver_time, sender=True):
-    """Return the sum_sent and sum_received objects of the streams of one direction.
-
-    sender: whether this end sends in it; asked only where there are no streams.
-    """
-    senders = [each["sender"] for each in streams]
-    sent = rate_figures(0, sender_time, sum(each["bytes"] for each in senders))
-    flag = senders[0]["sender"] if senders else sender
-    if all("retransmits" in each for each in senders) and (senders or flag):
-        sent["retransmits"] = sum(each["retransmits"] for each in senders)
-    received = rate_figures(0, receiver_time, sum(each["receiver"]["bytes"] for each in streams))
-    sent["sender"] = received["sender"] = flag
-    return sent, received
-
-
-DatagramTotals = collections.namedtuple(
-    "DatagramTotals", "socket sender sent_bytes received_bytes sent_packets received_packets lost"
-                      " out_of_order jitter drops")
-DatagramRow = collections.namedtuple(
-    "DatagramRow", "sent received out_of_order sender drops")
-DatagramRow.__doc__ = """What the two summary rows of a UDP stream, or direction, are made of.
-
-sent, received: objects as in sum_sent and sum_received, of a stream with its `socket`; the
-received lost_packets may be None; sender: this end sends.
+sender: this end sends; jitter in seconds; what nobody knows is 0, of the last, lost and drops None.
 """
-DatagramTotals.__doc__ = """What both ends know of one UDP stream, or of all of a direction.
 
-sender: this end sends; jitter in seconds; what nobody knows is 0, lost and drops None.
+SummaryRow = collections.namedtuple("SummaryRow", "sent received totals diskfile")
+SummaryRow.__doc__ = """What the summary's rows of a stream, or of a direction, are made of.
+
+sent, received: objects with a rate, as in sum_sent and sum_received; of a stream with its
+`socket`. diskfile: the object about -F, or None.
 """
 
 
-def datagram_totals(statistics, remote):
-    """Return the DatagramTotals of a stream. remote: the other end's StreamResult, or None."""
-    local = (statistics.measured_bytes(), statistics.measured_packets())
-    other = (0, 0)
+def stream_totals(figures, remote):
+    """Return the Totals of a stream. remote: the other end's StreamResult, or None."""
+    own = figures.measured()
+    other_bytes = other_packets = 0
+    lost, late, jitter, drops = own.lost, own.out_of_order, figures.jitter, own.drops
+    retransmits = own.retransmits
+    if not figures.sender:
+        retransmits = remote.retransmits if remote and remote.retransmits >= 0 else None
     if remote:
         omitted = remote.omitted_packets
         if omitted is None:  # 3.12 does not tell; this end's own count is near enough
-            omitted = statistics.omitted_packets
-        other = (remote.bytes, max(0, remote.packets - omitted))
-    if not statistics.sender:
-        return DatagramTotals(
-            statistics.socket, False, other[0], local[0], other[1], local[1],
-            statistics.measured_lost(), statistics.measured_out_of_order(), statistics.jitter,
-            statistics.measured_drops())
-    lost, jitter, drops = 0, 0.0, None
-    if remote:
-        jitter, drops = remote.jitter, remote.dropped
-        lost = max(0, remote.errors - (remote.omitted_errors or 0))
-        if lost and statistics.omitted_packets and remote.omitted_errors is None:
-            lost = None  # 3.12 does not tell how much of it was in the omitted part
-    return DatagramTotals(statistics.socket, True, local[0], other[0], local[1], other[1], lost, 0,
-                          jitter, drops)
+            omitted = figures.begin.packets
+        other_bytes, other_packets = remote.bytes, max(0, remote.packets - omitted)
+        if figures.sender:
+            jitter, drops = remote.jitter, remote.dropped
+            lost = max(0, remote.errors - (remote.omitted_errors or 0))
+            if lost and figures.begin.packets and remote.omitted_errors is None:
+                lost = None  # 3.12 does not tell how much of it was in the omitted part
+    sent, received = (own.bytes, own.packets), (other_bytes, other_packets)
+    if not figures.sender:
+        sent, received = received, sent
+    return Totals(figures.socket, figures.sender, sent[0], received[0], sent[1], received[1], lost,
+                  late, jitter, drops, retransmits)
 
 
 def sum_of_totals(totals, sender):
-    """Return the DatagramTotals of a direction; its jitter is the mean."""
+    """Return the Totals of a direction; its jitter is the mean. sender: this end sends in it."""
     def add(name):
         values = [getattr(each, name) for each in totals]
         return None if None in values else sum(values)
-    names = ("sent_bytes", "received_bytes", "sent_packets", "received_packets", "lost",
-             "out_of_order")
-    return DatagramTotals(None, sender, *[add(name) for name in names],
-                          jitter=(add("jitter") or 0.0) / max(1, len(totals)),
-                          drops=add("drops") if totals else None)
+    names = Totals._fields[2:8]
+    return Totals(None, sender, *[add(name) for name in names],
+                  jitter=(add("jitter") or 0.0) / max(1, len(totals)),
+                  drops=add("drops") if totals else None,
+                  retransmits=add("retransmits") if totals or sender else None)
+
+
+def stream_rows(totals, sender_time, receiver_time, local_time=None, extremes=None):
+    """Return the (sent, received) objects of Totals of TCP: a stream's, or a direction's.
+
+    sender_time, receiver_time: seconds that each end measured. Of a stream, local_time: of this
+    end; extremes: of StreamFigures.
+    """
+    number = {} if totals.socket is None else {"socket": totals.socket}
+    sent, received = dict(number), dict(number)
+    sent.update(rate_figures(0, sender_time, totals.sent_bytes))
+    if totals.retransmits is not None:
+        sent["retransmits"] = totals.retransmits
+        sent.update(extremes or {})
+    # iperf3: a stream's `seconds` is this end's own time, `end` the receiver's.
+    received.update(rate_figures(0, receiver_time, totals.received_bytes, local_time))
+    sent["sender"] = received["sender"] = totals.sender
+    return sent, received
 
 
 def _datagram_object(totals, figures, jitter, lost, packets, lost_percent, sender):
@@ -4261,8 +4189,8 @@ def _datagram_object(totals, figures, jitter, lost, packets, lost_percent, sende
     return members
 
 
-def datagram_summary(totals, sender_time, receiver_time):
-    """Return the objects (udp or sum, sent, received) of a stream's, or direction's, totals.
+def datagram_rows(totals, sender_time, receiver_time):
+    """Return the objects (udp or sum, sent, received) of a UDP stream's, or direction's, Totals.
 
     sender_time, receiver_time: seconds that each end measured.
     """
@@ -5667,14 +5595,14 @@ _SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams 
 class Stream:
     """One data connection, as the control plane sees it."""
 
-    def __init__(self, stream_id, sock, sender, loop, worker, line, statistics):
+    def __init__(self, stream_id, sock, sender, loop, worker, line, figures):
         self.id = stream_id
         self.sock = sock
         self.sender = sender
         self.loop = loop
         self.worker = worker
         self.line = line
-        self.statistics = statistics
+        self.figures = figures
 
 
 class Test:
@@ -5775,7 +5703,8 @@ class Test:
             number += 1
         if self.settings.logfile is not None:
             number += 1
-        kind = DatagramStatistics if self._datagrams else StreamStatistics
+        kind = {"UDP": DatagramFigures, "QUIC": QuicStreamFigures}.get(self.parameters.protocol,
+                                                                       StreamFigures)
         self.streams.append(Stream(self.ids[index], sock, sender, loop, worker, line,
                                    kind(number, sender)))
         try:
@@ -5835,7 +5764,7 @@ class Test:
         if self._quic:
             self._sample()  # the handshakes do not count
             for stream in self.streams:
-                stream.statistics.start_measuring()
+                stream.figures.start_measuring()
         self._origin = time.monotonic()
         self._progress = self._sign_of_life = (self._origin, -1)
         self.started = True
@@ -5874,7 +5803,7 @@ class Test:
         for number, stream in enumerate(senders):
             share = datagrams // len(senders) + (number < datagrams % len(senders))
             self._counters.ints[stream.line + _SHARE] = min(
-                2 ** 62, stream.statistics.omitted_bytes + share * parameters.length)
+                2 ** 62, stream.figures.begin.bytes + share * parameters.length)
             self._counters.ints[stream.line + _LIMITED] = 1
 
     def _time_to_amount(self, now):
@@ -5910,7 +5839,7 @@ class Test:
             else:
                 self._sample()
             for stream in self.streams:
-                stream.statistics.start_measuring()
+                stream.figures.start_measuring()
                 if self._datagrams:
                     self._counters.ints[stream.line + _MEASURING] = 1
             self.omitting = False
@@ -5933,54 +5862,55 @@ class Test:
 
     def _sample(self):
         """Read the counters and the kernel's figures. Returns the TcpInfo of each stream."""
-        if self._datagrams:
-            for stream in self.streams:
-                self._sample_datagrams(stream)
-            return [None] * len(self.streams)
-        infos = []
-        for stream in self.streams:
-            stream.statistics.bytes = self._counters.ints[stream.line + _BYTES]
-            info = None
-            if self._quic:
-                info = self._quic_info(stream)
-            elif stream.sender or self.parameters.bidirectional:
-                info = tcp_info(stream.sock)
-            stream.statistics.sample(info)
-            infos.append(info)
-        return infos
+        return [self._sample_stream(stream) for stream in self.streams]
 
-    def _quic_info(self, stream):
-        """Return the TcpInfo of a QUIC stream that this end sends: retransmits are lost packets."""
+    def _sample_stream(self, stream):
+        if self._datagrams:
+            return self._sample_datagrams(stream)
+        if self._quic:
+            return self._sample_quic(stream)
+        info = None
+        if stream.sender or self.parameters.bidirectional:
+            info = tcp_info(stream.sock)
+        stream.figures.take(info, bytes=self._counters.ints[stream.line + _BYTES])
+        return info
+
+    def _sample_quic(self, stream):
         at = stream.line + _QUIC_PACKETS
-        figures = stream.statistics.quic = QuicFigures(*self._counters.ints[at:at + 4])
-        if not stream.sender or figures.lost < 0:
-            return None
-        return TcpInfo(figures.lost, figures.window, -1, figures.rtt, -1, -1, -1)
+        quic, info = QuicFigures(*self._counters.ints[at:at + 4]), None
+        if stream.sender and quic.lost >= 0:  # retransmits are lost packets
+            info = TcpInfo(quic.lost, quic.window, -1, quic.rtt, -1, -1, -1)
+        stream.figures.window = quic.window
+        stream.figures.take(info, bytes=self._counters.ints[stream.line + _BYTES],
+                            packets=quic.packets)
+        return info
 
     def _sample_datagrams(self, stream):
-        statistics = stream.statistics
+        figures = stream.figures
         if stream.sender:
-            statistics.bytes = self._counters.ints[stream.line + _BYTES]
-            statistics.packets = statistics.bytes // self.parameters.length
+            count = self._counters.ints[stream.line + _BYTES]
+            figures.take(bytes=count, packets=count // self.parameters.length)
             return
         counts = self._counters.datagrams(stream.line)
-        statistics.bytes, statistics.packets, statistics.lost = counts[:3]
-        statistics.out_of_order, statistics.jitter = counts[3:]
-        if counts.bytes == statistics.omitted_bytes:
-            statistics.jitter = 0.0  # nothing came since measuring began
+        figures.take(bytes=counts.bytes, packets=counts.packets, lost=counts.lost,
+                     out_of_order=counts.out_of_order)
+        # Without any since measuring began there is none.
+        figures.jitter = counts.jitter if counts.bytes != figures.begin.bytes else 0.0
         # With GRO the kernel counts the pieces: those that came tell how large they are.
-        statistics.count_drops(dropped_datagrams(stream.sock),
-                               self._counters.ints[stream.line + _PIECE])
+        drops, piece = dropped_datagrams(stream.sock), self._counters.ints[stream.line + _PIECE]
+        if drops is not None:
+            figures.drops_estimated = piece > 1
+            figures.take(drops=drops * max(1, piece))
 
     def _take_interval(self, now):
         """End the current interval; return its data, None if it is not worth a report."""
         begin, end = self._interval_start, now - self._origin
         infos = self._sample()
-        quiet = all(stream.statistics.is_quiet() for stream in self.streams)
+        quiet = all(stream.figures.is_quiet() for stream in self.streams)
         if quiet and end - begin < self.settings.interval / 10.0:
             return None
         self._interval_start = end
-        rows = [stream.statistics.end_interval(begin, end, info, self.omitting)
+        rows = [stream.figures.end_interval(begin, end, info, self.omitting)
                 for stream, info in zip(self.streams, infos)]
         data = {"streams": rows}
         for suffix, group in self._directions(rows):
@@ -6004,7 +5934,7 @@ class Test:
 
     def _measured(self, sent):
         """Return the bytes that this end has sent, or received, since measuring began."""
-        return sum(self._counters.ints[stream.line + _BYTES] - stream.statistics.omitted_bytes
+        return sum(self._counters.ints[stream.line + _BYTES] - stream.figures.begin.bytes
                    for stream in self.streams if stream.sender == sent)
 
     def _arrived(self):
@@ -6015,7 +5945,7 @@ class Test:
         if not self._datagrams:
             return self._measured(False)
         packets = sum(self._counters.ints[stream.line + _PACKETS]
-                      - stream.statistics.omitted_packets
+                      - stream.figures.begin.packets
                       for stream in self.streams if not stream.sender)
         return packets * self.parameters.length
 
@@ -6236,32 +6166,27 @@ class Test:
     def results(self, output=None):
         """Return the Results that this end sends."""
         sending = [stream for stream in self.streams if stream.sender]
-        counted = all(stream.statistics.retransmits is not None for stream in sending)
+        counted = all(stream.figures.now.retransmits is not None for stream in sending)
         streams = collections.OrderedDict()
         for stream in self.streams:
-            statistics = stream.statistics
-            retransmits = -1
-            if stream.sender and statistics.retransmits is not None:
-                retransmits = statistics.measured_retransmits()
+            own = stream.figures.measured()
             streams[stream.id] = StreamResult(
-                stream.id, statistics.measured_bytes(), retransmits,
+                stream.id, own.bytes, -1 if own.retransmits is None else own.retransmits,
                 *self._datagram_results(stream), start_time=0,
-                end_time=round(self.local_time, 6), dropped=statistics.measured_drops())
+                end_time=round(self.local_time, 6), dropped=own.drops)
         return Results(self._cpu.total, self._cpu.user, self._cpu.system,
                        (1 if counted else 0) if sending else -1,
                        self.congestion(), streams, output)
 
     def _datagram_results(self, stream):
         """Return jitter, errors, omitted_errors, packets and omitted_packets of a StreamResult."""
-        statistics = stream.statistics
+        now, begin = stream.figures.now, stream.figures.begin
         if not self._datagrams:
             return 0, 0, 0, 0, 0
         echo = self.remote.streams.get(stream.id) if self.remote else None
         if stream.sender and self.server and echo:  # iperf3: what its client found
-            return (echo.jitter, echo.errors, echo.omitted_errors or 0, statistics.packets,
-                    statistics.omitted_packets)
-        return (statistics.jitter, statistics.lost, statistics.omitted_lost, statistics.packets,
-                statistics.omitted_packets)
+            return (echo.jitter, echo.errors, echo.omitted_errors or 0, now.packets, begin.packets)
+        return stream.figures.jitter, now.lost, begin.lost, now.packets, begin.packets
 
     def congestion(self):
         """Return the name of the congestion control that this end uses, None if not known."""
@@ -6271,18 +6196,22 @@ class Test:
 
     def emit_end(self, known=True):
         """Report the summary, or with known=False that there is none."""
-        rows = []
+        rows = []  # from which the text is made
         self.emit("end", self._summary(rows) if known else {}, rows=rows,
                   parallel=self.parameters.parallel, bidir=self.parameters.bidirectional)
 
     def _summary(self, rows):
-        """Return the end object; UDP's rows of text, which have more, are added to `rows`."""
+        """Return the end object; `rows` gets the SummaryRows of each direction, the sum last."""
         end = {"streams": []}
-        if self._datagrams:
-            self._summarize_datagrams(end, rows)
-        else:
-            self._summarize_streams(end)
-        self._summarize_hosts(end, rows)
+        totals = [stream_totals(stream.figures, self._remote_result(stream))
+                  for stream in self.streams]
+        summarize = self._summarize_datagrams if self._datagrams else self._summarize_streams
+        for suffix, group in self._directions(totals):
+            sender = self.sends(self.parameters.parallel if suffix else 0)
+            rows.append([])
+            for each in group + [sum_of_totals(group, sender)]:
+                rows[-1].append(summarize(end, suffix, each, self._times(sender)))
+        self._summarize_hosts(end)
         end.update(self._own_figures(end, rows))
         return end
 
@@ -6299,36 +6228,33 @@ class Test:
     def _remote_result(self, stream):
         return self.remote.streams.get(stream.id) if self.remote else None
 
-    def _summarize_streams(self, end):
-        objects = end["streams"]
-        for stream in self.streams:
-            row = stream_summary(stream.statistics, self._remote_result(stream),
-                                 *self._times(stream.sender), local_time=self.local_time)
-            # differs: with --bidir iperf3 has them for the stream that knows no file, too.
-            if self.settings.file and (stream.sender or not self.parameters.bidirectional):
-                row = {"sender": row["sender"], "diskfile": self._file_figures(row),
-                       "receiver": row["receiver"]}
-            objects.append(row)
-        for suffix, group in self._directions(objects):
-            sender = self.sends(self.parameters.parallel if suffix else 0)
-            end["sum_sent" + suffix], end["sum_received" + suffix] = summary_sums(
-                group, *self._times(sender), sender=sender)
+    def _summarize_streams(self, end, suffix, totals, times):
+        """Put a stream, or a direction's sum, into the end object; returns its SummaryRow."""
+        if totals.socket is None:
+            sent, received = stream_rows(totals, *times)
+            end["sum_sent" + suffix], end["sum_received" + suffix] = sent, received
+            return SummaryRow(sent, received, totals, None)
+        figures = self.streams[len(end["streams"])].figures
+        sent, received = stream_rows(totals, *times, local_time=self.local_time,
+                                     extremes=figures.extremes())
+        row, diskfile = {"sender": sent}, None
+        # differs: with --bidir iperf3 has them for the stream that knows no file, too.
+        if self.settings.file and (totals.sender or not self.parameters.bidirectional):
+            row["diskfile"] = diskfile = self._file_figures(totals)
+        row["receiver"] = received
+        end["streams"].append(row)
+        return SummaryRow(sent, received, totals, diskfile)
 
-    def _summarize_datagrams(self, end, rows):
-        totals = [datagram_totals(stream.statistics, self._remote_result(stream))
-                  for stream in self.streams]
-        for suffix, group in self._directions(totals):
-            sender = self.sends(self.parameters.parallel if suffix else 0)
-            for each in group + [sum_of_totals(group, sender)]:
-                whole, sent, received = datagram_summary(each, *self._times(sender))
-                rows.append(DatagramRow(sent, dict(received, lost_packets=each.lost),
-                                        each.out_of_order, sender, each.drops))
-                if each.socket is not None:
-                    end["streams"].append({"udp": whole})
+    def _summarize_datagrams(self, end, suffix, totals, times):
+        whole, sent, received = datagram_rows(totals, *times)
+        if totals.socket is not None:
+            end["streams"].append({"udp": whole})
+        else:
             end["sum" + suffix] = whole
             end["sum_sent" + suffix], end["sum_received" + suffix] = sent, received
+        return SummaryRow(sent, received, totals, None)
 
-    def _summarize_hosts(self, end, rows):
+    def _summarize_hosts(self, end):
         remote = self.remote
         cpu = self._cpu or CpuMeter(0.0, 0.0, 0.0)
         end["cpu_utilization_percent"] = {
@@ -6355,13 +6281,15 @@ class Test:
             own["quic_streams"] = [self._quic_figures(stream) for stream in self.streams]
         if self._quic or "tls" in own:
             own["cpu_bound"] = self._cpu_bound(end["cpu_utilization_percent"])
-        if self.parameters.parallel > 1:
-            for suffix, group in self._directions(self._stream_rates(end, rows)):
-                if group:
-                    own["stream_mean_bitrate" + suffix], \
-                        own["stream_stddev_bitrate" + suffix] = mean_and_deviation(group)
-        for key, sends in ((DROPPED_KEY, False), ("remote_dropped_packets", True)):
-            counts = [row.drops for row in rows if row.sender == sends and "socket" in row.sent]
+        if self.parameters.parallel > 1 and self.streams:
+            for suffix, group in zip(("", "_bidir_reverse"), rows):
+                # What was received if that is known, else sent.
+                own["stream_mean_bitrate" + suffix], own["stream_stddev_bitrate" + suffix] = (
+                    mean_and_deviation([(row.received if row.received["bytes"] else row.sent)
+                                        ["bits_per_second"] for row in group[:-1]]))
+        for key, sender in ((DROPPED_KEY, False), ("remote_dropped_packets", True)):
+            counts = [row.totals.drops for group in rows for row in group[:-1]
+                      if row.totals.sender == sender]
             if counts and None not in counts:
                 own[key] = sum(counts)
         return {"pyperf3": own} if own else {}
@@ -6376,26 +6304,19 @@ class Test:
         return [name for name, key, count in limits if cpu[key] >= _BUSY * count]
 
     def _quic_figures(self, stream):
-        figures = stream.statistics.quic_summary()
+        figures = stream.figures.packets(stream.figures.measured())
         for name, slot in (("connect_seconds", _CONNECTED), ("first_byte_seconds", _FIRST_BYTE)):
             if not self.server:
                 figures[name] = round(self._counters.floats[stream.line + slot], 6)
         return figures
 
-    def _stream_rates(self, end, rows):
-        """Return the bit/s of each stream: what was received if that is known, else sent."""
-        pairs = [(row["sender"], row["receiver"]) for row in end["streams"] if "sender" in row]
-        pairs += [(row.sent, row.received) for row in rows if "socket" in row.sent]
-        return [(received if received["bytes"] else sent)["bits_per_second"]
-                for sent, received in pairs]
-
-    def _file_figures(self, row):
+    def _file_figures(self, totals):
         try:
             size = os.stat(self.settings.file).st_size
         except OSError:
             size = 0
-        sent, received = row["sender"]["bytes"], row["receiver"]["bytes"]
-        if not row["sender"]["sender"]:
+        sent, received = totals.sent_bytes, totals.received_bytes
+        if not totals.sender:
             size = received
         return {
             "sent": sent,
@@ -8649,21 +8570,15 @@ class TextRenderer:
             lines.append("Test Complete. Summary Results:")
         counted = any("retransmits" in data[name] for name in data
                       if name.startswith("sum_sent"))
-        if "sum" in data:
-            return lines + self._datagram_summary(event)
-        lines.append(self._header(_RETR if counted else _PLAIN))
-        half = self._parallel() if self._bidir() else len(data["streams"])
-        for rows, suffix in ((data["streams"][:half], ""),
-                             (data["streams"][half:], "_bidir_reverse"))[:1 + self._bidir()]:
-            for row in rows:
-                lines += self._summary_rows(row["sender"], row["receiver"], server, 12,
-                                            row.get("diskfile"))
-            if self._parallel() > 1:
-                lines += self._summary_rows(data["sum_sent" + suffix],
-                                            data["sum_received" + suffix], server, 13)
-                lines += self._spread(data, suffix)
-            if self._verbose and rows:
-                lines += self._verbose_summary(data, rows[0]["sender"]["sender"], suffix)
+        lines.append(self._header(_JITTER_LOST if "sum" in data else
+                                  _RETR if counted else _PLAIN))
+        for number, rows in enumerate(event["rows"]):
+            suffix = "_bidir_reverse" if number else ""
+            for row in rows if self._parallel() > 1 else rows[:-1]:
+                lines += self._summary_rows(row, server, "sum" in data)
+            lines += self._spread(data, suffix)
+            if self._verbose and ("sum" in data or rows[1:]):
+                lines += self._verbose_summary(data, rows[-1].totals.sender, suffix)
             lines += self._take_server_output()
         return lines + self._own_summary(data)
 
@@ -8685,61 +8600,40 @@ class TextRenderer:
                 lines.append("The %s end was CPU-bound (%.1f%%)" % (title, cpu[name + "_total"]))
         return lines
 
-    def _summary_rows(self, sent, received, server, blanks, diskfile=None):
-        sender = sent["sender"]
-        number = sent.get("socket")
+    def _summary_rows(self, row, server, datagrams):
+        """Return the lines of a SummaryRow. datagrams: it is of a UDP test."""
+        sent, received, totals, diskfile = row
+        sender, number, lines = totals.sender, totals.socket, []
+        detailed = self._verbose and (number is not None or not datagrams)
         name = "[SUM]" if number is None else "[%3d]" % number
-        lines = []
-        if sender or not server:
+        if not sender and server:
+            lines += ["%s (sender statistics not available)" % name] * detailed
+        elif datagrams:
+            lines.append(self._datagram_row(sent, server, sender, "sender"))
+        else:
+            blanks = 0 if "retransmits" not in sent else 13 if number is None else 12
             lines.append(self._row(sent, server, sent.get("retransmits"),
-                                   ("" if "retransmits" not in sent else " " * blanks) + "sender"))
-        elif self._verbose:
-            lines.append("%s (sender statistics not available)" % name)
+                                   " " * blanks + "sender"))
+        if totals.out_of_order and number is not None:
+            lines.append("[SUM]%s %4.1f-%4.1f sec  %d datagrams received out-of-order" % (
+                self._role(server, sender), received["start"], received["end"],
+                totals.out_of_order))
         if diskfile:
             amount, percent = ((diskfile["sent"], diskfile["percent_sent"]) if sender else
                                (diskfile["received"], diskfile["percent_received"]))
             lines.append("        Sent %s / %s (%d%%) of %s" % (
                 format_units(amount, "A"), format_units(diskfile["size"], "A"), percent,
                 diskfile["filename"]))
-        if not sender or not server:
+        if sender and server:
+            lines += ["%s (receiver statistics not available)" % name] * detailed
+        elif datagrams:
+            lines.append(self._datagram_row(dict(received, lost_packets=totals.lost), server,
+                                            sender, "receiver"))
+        else:
             lines.append(self._row(received, server, None, "receiver"))
-        elif self._verbose:
-            lines.append("%s (receiver statistics not available)" % name)
-        return lines
-
-    def _datagram_summary(self, event):
-        """Return the summary of a UDP test, behind its first line."""
-        server, lines = event.get("server"), [self._header(_JITTER_LOST)]
-        each = self._parallel() + 1  # rows of a direction: of its streams, and their sum
-        for at in range(0, len(event["rows"]), each):
-            for row in event["rows"][at:at + each]:
-                number = row.sent.get("socket")
-                if number is None and self._parallel() == 1:
-                    continue
-                lines += self._datagram_rows(row, number, server)
-            lines += self._spread(event["data"], "_bidir_reverse" if at else "")
-            if self._verbose:
-                lines += self._verbose_summary(event["data"], row.sender, "")
-            lines += self._take_server_output()
-        return lines
-
-    def _datagram_rows(self, row, number, server):
-        lines, detailed = [], number is not None and self._verbose
-        if row.sender or not server:
-            lines.append(self._datagram_row(row.sent, server, row.sender, "sender"))
-        elif detailed:
-            lines.append("[%3d] (sender statistics not available)" % number)
-        if number is not None and row.out_of_order:
-            lines.append("[SUM]%s %4.1f-%4.1f sec  %d datagrams received out-of-order" % (
-                self._role(server, row.sender), row.received["start"], row.received["end"],
-                row.out_of_order))
-        if not row.sender or not server:
-            lines.append(self._datagram_row(row.received, server, row.sender, "receiver"))
-        elif detailed:
-            lines.append("[%3d] (receiver statistics not available)" % number)
-        if detailed and row.drops:
+        if detailed and totals.drops:
             lines.append("[%3d] %d datagrams dropped by the receiving host: its socket buffer was"
-                         " full" % (number, row.drops))
+                         " full" % (number, totals.drops))
         return lines
 
     def _spread(self, data, suffix):

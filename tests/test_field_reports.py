@@ -1611,8 +1611,8 @@ class Platforms(Reports):
             tree = ast.parse(file.read())
         classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
         for name in ("Loop", "Test", "RateMeter", "CpuMeter", "StreamLoop", "TcpSender",
-                     "TcpReceiver", "UdpSender", "Pace", "StreamStatistics",
-                     "DatagramStatistics"):
+                     "TcpReceiver", "UdpSender", "Pace", "StreamFigures",
+                     "DatagramTracker"):
             for node in ast.walk(classes[name]):
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                     self.assertNotEqual((node.value.id, node.attr), ("time", "time"), name)

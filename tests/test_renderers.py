@@ -531,30 +531,30 @@ class Reader:
                 break
         made = [self.datagram_row(row) for row in rows.values()]
         if self.parallel == 1:  # of one stream no sum is shown
-            made = [each for row in made for each in (row, self.without_socket(row))]
+            made = [each for row in made for each in (row, self.total(row))]
         count = self.parallel + 1
-        for at in range(count - 1, len(made), count):
+        made = [made[at:at + count] for at in range(0, len(made), count)]
+        for group in made:
             # A sum has all that came out of order, too, and must not show it.
-            made[at] = made[at]._replace(
-                out_of_order=sum(row.out_of_order for row in made[at + 1 - count:at]))
+            group[-1] = group[-1]._replace(totals=group[-1].totals._replace(
+                out_of_order=sum(row.totals.out_of_order for row in group[:-1])))
         names = ("host_total", "host_user", "host_system", "remote_total", "remote_user",
                  "remote_system")
         self.emit("end", {"streams": [{"udp": {}} for _ in order], "sum": {},
                           "cpu_utilization_percent": dict(zip(names, cpu))},
-                  rows=made, remote=self.role == "client")
+                  rows=made)
 
     @staticmethod
     def datagram_row(row):
         known = row.get("sender") or row["receiver"]
         unknown = dict(known, bytes=0, bits_per_second=0.0, packets=0)
-        return pyperf3.DatagramRow(row.get("sender", unknown), row.get("receiver", unknown),
-                                   row["late"], known["sender"], None)
+        received = row.get("receiver", unknown)
+        return pyperf3.SummaryRow(row.get("sender", unknown), received, totals(
+            known, lost=received["lost_packets"], out_of_order=row["late"]), None)
 
     @staticmethod
-    def without_socket(row):
-        sent, received = dict(row.sent), dict(row.received)
-        del sent["socket"], received["socket"]
-        return row._replace(sent=sent, received=received)
+    def total(row):
+        return row._replace(totals=row.totals._replace(socket=None))
 
     @staticmethod
     def place(streams, sums, order, number):
@@ -602,7 +602,7 @@ class Reader:
 
     def end(self, streams, sums, order, end):
         rows = [self.complete(streams[number]) for number in order]
-        data = {"streams": rows}
+        data, made = {"streams": rows}, []
         half = self.parallel if self.bidir else len(rows)
         groups = [rows[:half], rows[half:]] if self.bidir else [rows]
         for number, (group, suffix) in enumerate(zip(groups, ("", "_bidir_reverse"))):
@@ -619,6 +619,8 @@ class Reader:
                     total["sender"]["retransmits"] = 0
             data["sum_sent" + suffix] = total["sender"]
             data["sum_received" + suffix] = total["receiver"]
+            made.append([pyperf3.SummaryRow(row["sender"], row["receiver"], totals(row["sender"]),
+                                            row.get("diskfile")) for row in group + [total]])
         data["cpu_utilization_percent"] = dict(zip(
             ("host_total", "host_user", "host_system", "remote_total", "remote_user",
              "remote_system"), end["cpu"]))
@@ -632,13 +634,20 @@ class Reader:
             intervals[-1]["last"] = True
             intervals[-1]["remote_retransmits"] = self.role == "client" and any(
                 "retransmits" in row["sender"] and not row["sender"]["sender"] for row in rows)
-        self.emit("end", data, remote=self.role == "client")
+        self.emit("end", data, rows=made)
 
     def finish(self, ok):
         if self.in_test or (self.role == "client" and self.at == len(self.raw)):
             self.in_test = False
             if not any(each["event"] == "done" for each in self.events) or self.role == "server":
                 self.emit("done", None, ok=ok)
+
+
+def totals(row, **more):
+    """Return the Totals of what the text's rows show, but for the rates in the rows themselves."""
+    values = dict.fromkeys(pyperf3.Totals._fields, 0)
+    values.update(socket=row.get("socket"), sender=row["sender"], drops=None, **more)
+    return pyperf3.Totals(**values)
 
 
 def read_messages(text):
@@ -844,9 +853,17 @@ class TextDetails(unittest.TestCase):
                 for row in each["data"]["streams"]:
                     row.update((key, value) for key, value in more.items() if key in row)
             if each["event"] == "end":
-                each["rows"] = [row._replace(received=dict(row.received, **more))
-                                for row in each["rows"]]
+                self.change_rows(each, lambda row: row._replace(
+                    received=dict(row.received, **more)))
         return events
+
+    @staticmethod
+    def change_rows(end, change):
+        """Change the rows of an end event by a function."""
+        end["rows"] = [[change(row) for row in group] for group in end["rows"]]
+
+    def change_totals(self, end, **more):
+        self.change_rows(end, lambda row: row._replace(totals=row.totals._replace(**more)))
 
     def test_all_lost_is_a_plain_hundred_percent(self):
         # differs: iperf3 has 1e+02% from 99.5 on.
@@ -861,10 +878,7 @@ class TextDetails(unittest.TestCase):
 
     def test_loss_that_is_not_known(self):
         events = self.sample("text-udp", "client")
-        for each in events:
-            if each["event"] == "end":
-                each["rows"] = [row._replace(received=dict(row.received, lost_packets=None))
-                                for row in each["rows"]]
+        self.change_totals(events[-2], lost=None)
         self.assertIn("  0.049 ms  Unknown/77  receiver\n", self.rendered(events))
 
     def test_jitter_may_be_wider_than_five(self):
@@ -879,8 +893,8 @@ class TextDetails(unittest.TestCase):
 
     def test_datagrams_out_of_order_have_a_role_in_both_directions(self):
         events = self.sample("text-udp-bidir", "client")
-        events[-2]["rows"] = [row._replace(out_of_order=0 if row.sender else 12)
-                              for row in events[-2]["rows"]]
+        self.change_rows(events[-2], lambda row: row._replace(totals=row.totals._replace(
+            out_of_order=0 if row.totals.sender else 12)))
         lines = self.rendered(events).split("\n")
         at, = [number for number, line in enumerate(lines) if "out-of-order" in line]
         self.assertEqual(lines[at],
@@ -894,9 +908,7 @@ class TextDetails(unittest.TestCase):
         for drops, verbose, shown in ((12, True, 1), (12, False, 0), (0, True, 0),
                                       (None, True, 0)):
             events = self.sample("text-udp-verbose", "server")
-            for each in events:
-                if each["event"] == "end":
-                    each["rows"] = [row._replace(drops=drops) for row in each["rows"]]
+            self.change_totals(events[-2], drops=drops)
             with self.subTest(drops=drops, verbose=verbose):
                 made = self.rendered(events, verbose)
                 self.assertEqual(made.count(text), shown)

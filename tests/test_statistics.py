@@ -60,31 +60,31 @@ class Rows(unittest.TestCase):
 
 
 class Intervals(Rows):
-    """StreamStatistics, rate_figures and interval_sum."""
+    """StreamFigures, rate_figures and interval_sum."""
 
     def test_intervals_tile_the_test_and_add_up(self):
         source = random.Random(5201)
         for _ in range(50):
             sender = source.random() < 0.5
-            statistics = pyperf3.StreamStatistics(4, sender)
+            statistics = pyperf3.StreamFigures(4, sender)
             now, rows = 0.0, []
             retransmits = source.randrange(5)
             for _ in range(source.randrange(1, 20)):
-                statistics.bytes += source.randrange(0, 2 ** 34)
+                statistics.take(bytes=statistics.now.bytes + source.randrange(0, 2 ** 34))
                 retransmits += source.randrange(0, 9)
                 sample = info(retransmits) if sender else None
-                statistics.sample(sample)
+                statistics.take(sample)
                 end = now + source.uniform(0.0001, 60)
                 rows.append(statistics.end_interval(now, end, sample, False))
                 now = end
             self.assertEqual(rows[0]["start"], 0)
             for one, two in zip(rows, rows[1:]):
                 self.assertEqual(one["end"], two["start"])
-            self.assertEqual(sum(row["bytes"] for row in rows), statistics.measured_bytes())
+            self.assertEqual(sum(row["bytes"] for row in rows), statistics.measured().bytes)
             self.assertAlmostEqual(sum(row["seconds"] for row in rows), now, delta=1e-4)
             if sender:
                 self.assertEqual(sum(row["retransmits"] for row in rows), retransmits)
-                self.assertEqual(statistics.measured_retransmits(), retransmits)
+                self.assertEqual(statistics.measured().retransmits, retransmits)
 
     def test_figures_of_an_interval_fit_each_other(self):
         source = random.Random(1)
@@ -109,45 +109,45 @@ class Intervals(Rows):
                          (2.0, 1.75, 4000.0))
 
     def test_what_was_omitted_does_not_count(self):
-        statistics = pyperf3.StreamStatistics(4, True)
-        statistics.bytes = 1000
-        statistics.sample(info(7))
+        statistics = pyperf3.StreamFigures(4, True)
+        statistics.take(bytes=1000)
+        statistics.take(info(7))
         row = statistics.end_interval(0, 1, info(7), True)
         self.assertEqual((row["bytes"], row["retransmits"], row["omitted"]), (1000, 7, True))
-        statistics.bytes = 1500  # between the last report and the end of the omitted part
-        statistics.sample(info(9))
+        statistics.take(bytes=1500)  # between the last report and the end of the omitted part
+        statistics.take(info(9))
         statistics.start_measuring()
-        self.assertEqual(statistics.measured_bytes(), 0)
-        self.assertEqual(statistics.measured_retransmits(), 0)
-        statistics.bytes = 4500
-        statistics.sample(info(10))
+        self.assertEqual(statistics.measured().bytes, 0)
+        self.assertEqual(statistics.measured().retransmits, 0)
+        statistics.take(bytes=4500)
+        statistics.take(info(10))
         row = statistics.end_interval(0, 1, info(10), False)
         self.assertEqual((row["bytes"], row["retransmits"], row["omitted"]), (3000, 1, False))
-        self.assertEqual(statistics.measured_bytes(), 3000)
-        self.assertEqual(statistics.measured_retransmits(), 1)
+        self.assertEqual(statistics.measured().bytes, 3000)
+        self.assertEqual(statistics.measured().retransmits, 1)
 
     def test_omitted_part_of_a_receiver(self):
-        statistics = pyperf3.StreamStatistics(5, False)
-        statistics.bytes = 1000
+        statistics = pyperf3.StreamFigures(5, False)
+        statistics.take(bytes=1000)
         statistics.start_measuring()
-        statistics.bytes = 1700
+        statistics.take(bytes=1700)
         self.assertEqual(statistics.end_interval(0, 1, None, False)["bytes"], 700)
-        self.assertEqual(statistics.measured_bytes(), 700)
-        self.assertIsNone(statistics.retransmits)
+        self.assertEqual(statistics.measured().bytes, 700)
+        self.assertIsNone(statistics.now.retransmits)
 
     def test_retransmits_are_those_of_the_interval(self):
-        statistics = pyperf3.StreamStatistics(4, True)
+        statistics = pyperf3.StreamFigures(4, True)
         counts = []
         for number, total in enumerate((3, 3, 10, 10, 11)):
-            statistics.sample(info(total))
+            statistics.take(info(total))
             counts.append(statistics.end_interval(number, number + 1, info(total), False)
                           ["retransmits"])
         self.assertEqual(counts, [3, 0, 7, 0, 1])
 
     def test_samples_between_two_reports_lose_no_retransmit(self):
-        statistics = pyperf3.StreamStatistics(4, True)
+        statistics = pyperf3.StreamFigures(4, True)
         for total in (1, 4, 9):
-            statistics.sample(info(total))
+            statistics.take(info(total))
         self.assertEqual(statistics.end_interval(0, 1, info(9), False)["retransmits"], 9)
 
     def test_members_and_their_order_are_those_of_iperf3(self):
@@ -157,12 +157,12 @@ class Intervals(Rows):
             self.name = name
             for interval in document["intervals"]:
                 for row in interval["streams"]:
-                    statistics = pyperf3.StreamStatistics(row["socket"], row["sender"])
-                    statistics.bytes = row["bytes"]
+                    statistics = pyperf3.StreamFigures(row["socket"], row["sender"])
+                    statistics.take(bytes=row["bytes"])
                     sample = None
                     if "retransmits" in row:
                         sample = pyperf3.TcpInfo(*(row[each] for each in pyperf3.TcpInfo._fields))
-                        statistics.sample(sample)
+                        statistics.take(sample)
                     made = statistics.end_interval(row["start"], row["end"], sample,
                                                    row["omitted"])
                     with self.subTest(case=name, role=role):
@@ -199,17 +199,17 @@ class Intervals(Rows):
         self.assertEqual(made["bytes"], 3)
 
     def test_a_sender_without_tcp_info_has_plain_rows(self):
-        statistics = pyperf3.StreamStatistics(4, True)
-        statistics.bytes = 10
-        statistics.sample(None)
+        statistics = pyperf3.StreamFigures(4, True)
+        statistics.take(bytes=10)
+        statistics.take(None)
         self.assertEqual(list(statistics.end_interval(0, 1, None, False)),
                          ["socket", "start", "end", "seconds", "bytes", "bits_per_second",
                           "omitted", "sender"])
 
     def test_receiving_streams_show_no_kernel_figures(self):
         """With --bidir the receiving streams are sampled, too."""
-        statistics = pyperf3.StreamStatistics(6, False)
-        statistics.sample(info(2))
+        statistics = pyperf3.StreamFigures(6, False)
+        statistics.take(info(2))
         self.assertNotIn("retransmits", statistics.end_interval(0, 1, info(2), False))
 
 
@@ -220,15 +220,14 @@ class Quiet(unittest.TestCase):
         """Return the last interval of a test whose rest has no bytes, None without one."""
         test = pyperf3.Test(pyperf3.Settings(client="h"), pyperf3.Parameters(), False,
                             lambda *event, **more: None)
-        figures = pyperf3.StreamStatistics(4, True)
+        figures = pyperf3.StreamFigures(4, True)
         for descriptor in test._gate:
             self.addCleanup(os.close, descriptor)
-        test.streams.append(types.SimpleNamespace(statistics=figures, sender=True))
+        test.streams.append(types.SimpleNamespace(figures=figures, sender=True))
         counts = [11]
 
         def sample():
-            figures.bytes = 1000
-            figures.sample(info(retransmits=counts[0]))
+            figures.take(info(retransmits=counts[0]), bytes=1000)
             return [info(retransmits=counts[0])]
         test._sample = sample
         first = test._take_interval(test._origin + 1.0)
@@ -247,68 +246,75 @@ class Samples(unittest.TestCase):
     """Figures of the whole test."""
 
     def test_extremes_and_mean(self):
-        statistics = pyperf3.StreamStatistics(4, True)
+        statistics = pyperf3.StreamFigures(4, True)
         for rtt, cwnd, wnd in ((50, 100, 7), (20, 300, 9), (81, 200, 8)):
-            statistics.sample(info(rtt=rtt, cwnd=cwnd, wnd=wnd))
-        row = pyperf3.stream_summary(statistics, None, 1.0, 1.0, 1.0)["sender"]
+            statistics.take(info(rtt=rtt, cwnd=cwnd, wnd=wnd))
+        row = rows_of(statistics)[0]
         self.assertEqual((row["max_rtt"], row["min_rtt"], row["mean_rtt"]), (81, 20, 50))
         self.assertEqual((row["max_snd_cwnd"], row["max_snd_wnd"]), (300, 9))
 
     def test_without_samples_they_are_zero(self):
-        statistics = pyperf3.StreamStatistics(4, True)
-        statistics.retransmits = 0
-        row = pyperf3.stream_summary(statistics, None, 1.0, 1.0, 1.0)["sender"]
+        statistics = pyperf3.StreamFigures(4, True)
+        statistics.take(retransmits=0)
+        row = rows_of(statistics)[0]
         self.assertEqual((row["max_rtt"], row["min_rtt"], row["mean_rtt"]), (0, 0, 0))
 
     def test_one_sample_is_its_own_mean(self):
-        statistics = pyperf3.StreamStatistics(4, True)
-        statistics.sample(info(rtt=51))
-        row = pyperf3.stream_summary(statistics, None, 1.0, 1.0, 1.0)["sender"]
+        statistics = pyperf3.StreamFigures(4, True)
+        statistics.take(info(rtt=51))
+        row = rows_of(statistics)[0]
         self.assertEqual((row["max_rtt"], row["min_rtt"], row["mean_rtt"]), (51, 51, 51))
 
     def test_a_new_stream_has_no_figures(self):
         for sender in (True, False):
-            statistics = pyperf3.StreamStatistics(4, sender)
-            self.assertEqual(statistics.measured_bytes(), 0)
+            statistics = pyperf3.StreamFigures(4, sender)
+            self.assertEqual(statistics.measured().bytes, 0)
             self.assertEqual(statistics.end_interval(0, 1, None, False)["bytes"], 0)
-            statistics.retransmits = 0
-            self.assertEqual(statistics.measured_retransmits(), 0)
-            row = pyperf3.stream_summary(statistics, None, 1.0, 1.0, 1.0)["sender"]
+            statistics.take(retransmits=0)
+            self.assertEqual(statistics.measured().retransmits, 0)
+            row = rows_of(statistics)[0]
             self.assertEqual(set(row.get(name, 0) for name in (
                 "bytes", "retransmits", "reorder", "max_snd_cwnd", "max_snd_wnd")), {0})
 
     def test_a_sample_that_fails_changes_nothing(self):
-        statistics = pyperf3.StreamStatistics(4, True)
-        statistics.sample(info(5))
-        statistics.sample(None)
-        self.assertEqual(statistics.measured_retransmits(), 5)
+        statistics = pyperf3.StreamFigures(4, True)
+        statistics.take(info(5))
+        statistics.take(None)
+        self.assertEqual(statistics.measured().retransmits, 5)
 
 
 def rebuilt(row, remote_knows):
     """Return (statistics, remote result) from which a captured {sender, receiver} came."""
     sender, receiver = row["sender"], row["receiver"]
-    statistics = pyperf3.StreamStatistics(sender["socket"], sender["sender"])
+    statistics = pyperf3.StreamFigures(sender["socket"], sender["sender"])
     mine, other = (sender, receiver) if sender["sender"] else (receiver, sender)
-    statistics.bytes = mine["bytes"] + 1234
-    statistics.omitted_bytes = 1234
+    statistics.take(bytes=1234, retransmits=7 if sender["sender"] else None)
+    statistics.start_measuring()
+    statistics.take(bytes=mine["bytes"] + 1234)
     remote = None
     if remote_knows:
         count = -1 if sender["sender"] else sender.get("retransmits", -1)
         remote = pyperf3.StreamResult(1, other["bytes"], count, 0, 0, 0, 0, 0, 0, 1.0, None)
+    statistics.take(retransmits=None)
     if "retransmits" in sender:
         if sender["sender"]:
-            statistics.retransmits = sender["retransmits"] + 7
-            statistics.omitted_retransmits = 7
+            statistics.take(retransmits=sender["retransmits"] + 7)
         statistics.reorder = sender["reorder"]
         statistics.max_snd_cwnd, statistics.max_snd_wnd = (sender["max_snd_cwnd"],
                                                            sender["max_snd_wnd"])
         statistics.max_rtt, statistics.min_rtt = sender["max_rtt"], sender["min_rtt"]
-        statistics.rtt_sum, statistics.rtt_count = sender["mean_rtt"] * 3 + 2, 3
+        statistics._rtt_sum, statistics._rtt_count = sender["mean_rtt"] * 3 + 2, 3
     return statistics, remote
 
 
+def rows_of(statistics, remote=None, sender_time=1.0, receiver_time=1.0, local=1.0):
+    """Return the (sent, received) objects of a TCP stream."""
+    return pyperf3.stream_rows(pyperf3.stream_totals(statistics, remote), sender_time,
+                               receiver_time, local, statistics.extremes())
+
+
 class Summaries(Rows):
-    """stream_summary and summary_sums: the captured ones, made again from their figures."""
+    """stream_totals and stream_rows: the captured ones, made again from their figures."""
 
     def test_all_captured_summaries(self):
         compared = 0
@@ -324,28 +330,29 @@ class Summaries(Rows):
                 times = (rows[0]["sender"]["end"], rows[0]["receiver"]["end"])
                 for row in rows:
                     statistics, remote = rebuilt(row, complete)
-                    made.append(pyperf3.stream_summary(
-                        statistics, remote, times[0], times[1], row["receiver"]["seconds"]))
+                    made.append(pyperf3.stream_totals(statistics, remote))
                     compared += 1
                     with self.subTest(case=name, role=role, suffix=suffix):
-                        for half in ("sender", "receiver"):
-                            self.same(made[-1][half], row[half])
+                        for half, figures in zip(("sender", "receiver"), rows_of(
+                                statistics, remote, *times, local=row["receiver"]["seconds"])):
+                            self.same(figures, row[half])
                 with self.subTest(case=name, role=role, suffix=suffix):
-                    sums = pyperf3.summary_sums(made, *times)
+                    sums = pyperf3.stream_rows(
+                        pyperf3.sum_of_totals(made, made[0].sender), *times)
                     for key, total in zip(("sum_sent", "sum_received"), sums):
                         self.same(total, end[key + suffix])
         self.assertEqual(compared, 64)
 
     def test_seconds_of_the_receiver_are_this_ends_own(self):
-        statistics = pyperf3.StreamStatistics(4, True)
-        row = pyperf3.stream_summary(statistics, None, 2.001315, 2.001415, 2.001315)["receiver"]
+        statistics = pyperf3.StreamFigures(4, True)
+        row = rows_of(statistics, None, 2.001315, 2.001415, 2.001315)[1]
         self.assertEqual((row["end"], row["seconds"]), (2.001415, 2.001315))
 
     def test_the_other_ends_half_is_zero_where_it_is_not_known(self):
         for sender in (True, False):
-            statistics = pyperf3.StreamStatistics(4, sender)
-            statistics.bytes = 1000
-            row = pyperf3.stream_summary(statistics, None, 1.0, 1.0, 1.0)
+            statistics = pyperf3.StreamFigures(4, sender)
+            statistics.take(bytes=1000)
+            row = dict(zip(("sender", "receiver"), rows_of(statistics)))
             known, other = ("sender", "receiver") if sender else ("receiver", "sender")
             self.assertEqual(row[known]["bytes"], 1000)
             self.assertEqual((row[other]["bytes"], row[other]["bits_per_second"]), (0, 0))
@@ -353,12 +360,13 @@ class Summaries(Rows):
             self.assertIs(row["receiver"]["sender"], sender)
 
     def test_retransmits_of_a_server_that_has_no_count_are_left_out(self):
-        statistics = pyperf3.StreamStatistics(4, False)
+        statistics = pyperf3.StreamFigures(4, False)
         remote = pyperf3.StreamResult(1, 5, -1, 0, 0, 0, 0, 0, 0, 1.0, None)
-        row = pyperf3.stream_summary(statistics, remote, 1.0, 1.0, 1.0)
-        self.assertNotIn("retransmits", row["sender"])
-        self.assertEqual(row["sender"]["bytes"], 5)
-        self.assertNotIn("retransmits", pyperf3.summary_sums([row], 1.0, 1.0)[0])
+        sent, _ = rows_of(statistics, remote)
+        self.assertNotIn("retransmits", sent)
+        self.assertEqual(sent["bytes"], 5)
+        total = pyperf3.sum_of_totals([pyperf3.stream_totals(statistics, remote)], False)
+        self.assertNotIn("retransmits", pyperf3.stream_rows(total, 1.0, 1.0)[0])
 
     def test_sums_without_streams_are_zero(self):
         for name, reverse in (("sig-client-sigint-connecting-json", False),
@@ -388,15 +396,15 @@ class Summaries(Rows):
 
 
 class DatagramIntervals(Rows):
-    """DatagramStatistics."""
+    """DatagramFigures."""
 
     def test_a_new_stream_has_no_figures(self):
         for sender in (True, False):
-            statistics = pyperf3.DatagramStatistics(4, sender)
-            self.assertEqual((statistics.measured_bytes(), statistics.measured_packets(),
-                              statistics.measured_lost(), statistics.measured_out_of_order()),
+            statistics = pyperf3.DatagramFigures(4, sender)
+            self.assertEqual((statistics.measured().bytes, statistics.measured().packets,
+                              statistics.measured().lost, statistics.measured().out_of_order),
                              (0, 0, 0, 0))
-            self.assertIsNone(statistics.measured_drops())
+            self.assertIsNone(statistics.measured().drops)
             row = statistics.end_interval(0, 1, None, False)
             self.assertEqual((row["bytes"], row["packets"], row.get("lost_percent", 0)), (0, 0, 0))
 
@@ -407,9 +415,9 @@ class DatagramIntervals(Rows):
             self.name = name
             for interval in document["intervals"]:
                 for row in interval["streams"]:
-                    statistics = pyperf3.DatagramStatistics(row["socket"], row["sender"])
-                    statistics.bytes, statistics.packets = row["bytes"], row["packets"]
-                    statistics.lost = row.get("lost_packets", 0)
+                    statistics = pyperf3.DatagramFigures(row["socket"], row["sender"])
+                    statistics.take(bytes=row["bytes"], packets=row["packets"],
+                                    lost=row.get("lost_packets", 0))
                     statistics.jitter = row.get("jitter_ms", 0) / 1000
                     with self.subTest(case=name, role=role):
                         self.compare(statistics.end_interval(
@@ -421,136 +429,134 @@ class DatagramIntervals(Rows):
     def test_intervals_tile_the_test_and_add_up(self):
         source = random.Random(5202)
         for _ in range(50):
-            statistics = pyperf3.DatagramStatistics(4, source.random() < 0.5)
+            statistics = pyperf3.DatagramFigures(4, source.random() < 0.5)
             now, rows = 0.0, []
             for _ in range(source.randrange(1, 20)):
                 packets = source.randrange(0, 10 ** 6)
-                statistics.packets += packets
-                statistics.bytes += packets * 1448
-                statistics.lost += source.randrange(0, packets + 1)
+                statistics.take(packets=statistics.now.packets + packets)
+                statistics.take(bytes=statistics.now.bytes + packets * 1448)
+                statistics.take(lost=statistics.now.lost + source.randrange(0, packets + 1))
                 end = now + source.uniform(0.0001, 60)
                 rows.append(statistics.end_interval(now, end, None, False))
                 now = end
             for one, two in zip(rows, rows[1:]):
                 self.assertEqual(one["end"], two["start"])
-            for name, total in (("bytes", statistics.measured_bytes()),
-                                ("packets", statistics.measured_packets())):
+            for name, total in (("bytes", statistics.measured().bytes),
+                                ("packets", statistics.measured().packets)):
                 self.assertEqual(sum(row[name] for row in rows), total)
             if not statistics.sender:
                 self.assertEqual(sum(row["lost_packets"] for row in rows),
-                                 statistics.measured_lost())
+                                 statistics.measured().lost)
                 for row in rows:
                     self.assertEqual(row["lost_percent"], pyperf3.percent(
                         row["lost_packets"], row["packets"]))
 
     def test_what_was_omitted_does_not_count(self):
-        statistics = pyperf3.DatagramStatistics(5, False)
-        statistics.bytes, statistics.packets, statistics.lost = 90000, 100, 10
-        statistics.out_of_order, statistics.jitter = 3, 0.5
+        statistics = pyperf3.DatagramFigures(5, False)
+        statistics.take(bytes=90000, packets=100, lost=10, out_of_order=3)
+        statistics.jitter = 0.5
         row = statistics.end_interval(0, 1, None, True)
         self.assertEqual((row["bytes"], row["packets"], row["lost_packets"], row["omitted"]),
                          (90000, 100, 10, True))
         # between the last report and the end of the omitted part
-        statistics.bytes, statistics.packets, statistics.lost = 99000, 112, 13
+        statistics.take(bytes=99000, packets=112, lost=13)
         statistics.start_measuring()
-        self.assertEqual((statistics.measured_bytes(), statistics.measured_packets(),
-                          statistics.measured_lost(), statistics.measured_out_of_order(),
+        self.assertEqual((statistics.measured().bytes, statistics.measured().packets,
+                          statistics.measured().lost, statistics.measured().out_of_order,
                           statistics.jitter), (0, 0, 0, 0, 0.0))
-        statistics.bytes, statistics.packets, statistics.lost = 135000, 162, 23
-        statistics.out_of_order, statistics.jitter = 7, 0.002
+        statistics.take(bytes=135000, packets=162, lost=23, out_of_order=7)
+        statistics.jitter = 0.002
         row = statistics.end_interval(0, 1, None, False)
         self.assertEqual((row["bytes"], row["packets"], row["lost_packets"], row["lost_percent"],
                           row["jitter_ms"]), (36000, 50, 10, 20.0, 2.0))
-        self.assertEqual((statistics.measured_bytes(), statistics.measured_packets(),
-                          statistics.measured_lost(), statistics.measured_out_of_order()),
+        self.assertEqual((statistics.measured().bytes, statistics.measured().packets,
+                          statistics.measured().lost, statistics.measured().out_of_order),
                          (36000, 50, 10, 4))
         # What is told to the other end includes the omitted part.
-        self.assertEqual((statistics.packets, statistics.omitted_packets, statistics.lost,
-                          statistics.omitted_lost), (162, 112, 23, 13))
+        self.assertEqual((statistics.now.packets, statistics.begin.packets, statistics.now.lost,
+                          statistics.begin.lost), (162, 112, 23, 13))
 
     def test_late_datagrams_make_no_interval_negative(self):
-        statistics = pyperf3.DatagramStatistics(5, False)
+        statistics = pyperf3.DatagramFigures(5, False)
         found = []
         for number, (packets, lost) in enumerate(((10, 5), (20, 2), (30, 4), (40, 6), (50, 6))):
-            statistics.packets, statistics.lost = packets, lost
+            statistics.take(packets=packets, lost=lost)
             found.append(statistics.end_interval(number, number + 1, None, False))
         self.assertEqual([row["lost_packets"] for row in found], [5, 0, 0, 1, 0])
         self.assertEqual([row["lost_percent"] for row in found], [50, 0, 0, 10, 0])
-        self.assertEqual(statistics.measured_lost(), 6)
+        self.assertEqual(statistics.measured().lost, 6)
 
     def test_late_datagrams_of_the_omitted_part_make_no_loss_negative(self):
-        statistics = pyperf3.DatagramStatistics(5, False)
-        statistics.packets, statistics.lost = 100, 30
+        statistics = pyperf3.DatagramFigures(5, False)
+        statistics.take(packets=100, lost=30)
         statistics.end_interval(0, 1, None, True)
         statistics.start_measuring()
-        statistics.packets, statistics.lost = 150, 10
+        statistics.take(packets=150, lost=10)
         row = statistics.end_interval(0, 1, None, False)
         self.assertEqual((row["lost_packets"], row["lost_percent"]), (0, 0))
-        self.assertEqual(statistics.measured_lost(), 0)
-        whole, _, received = pyperf3.datagram_summary(
-            pyperf3.datagram_totals(statistics, None), 1.0, 1.0)
+        self.assertEqual(statistics.measured().lost, 0)
+        whole, _, received = pyperf3.datagram_rows(
+            pyperf3.stream_totals(statistics, None), 1.0, 1.0)
         self.assertEqual((whole["lost_packets"], received["lost_percent"]), (0, 0))
 
     def test_losses_that_come_and_go_are_counted_once(self):
         source = random.Random(3550)
         for _ in range(200):
-            statistics = pyperf3.DatagramStatistics(5, False)
+            statistics = pyperf3.DatagramFigures(5, False)
             highest = reported = 0
             for _ in range(30):
-                statistics.packets += source.randrange(100)
-                statistics.lost = max(0, statistics.lost + source.randrange(-20, 25))
-                highest = max(highest, statistics.lost)
+                statistics.take(packets=statistics.now.packets + source.randrange(100))
+                lost = max(0, statistics.now.lost + source.randrange(-20, 25))
+                statistics.take(lost=lost)
+                highest = max(highest, lost)
                 lost = statistics.end_interval(0, 1, None, False)["lost_packets"]
                 self.assertGreaterEqual(lost, 0)
                 reported += lost
             self.assertEqual(reported, highest)
-            self.assertGreaterEqual(reported, statistics.measured_lost())
+            self.assertGreaterEqual(reported, statistics.measured().lost)
 
     def test_jitter_is_that_of_the_end_of_the_interval(self):
-        statistics = pyperf3.DatagramStatistics(5, False)
+        statistics = pyperf3.DatagramFigures(5, False)
         for jitter in (0.001, 0.0005, 0.0):
             statistics.jitter = jitter
             row = statistics.end_interval(0, 1, None, False)
             self.assertEqual(row["jitter_ms"], jitter * 1000)
 
     def test_drops_of_pieces_are_an_estimate_and_no_more_than_what_was_lost(self):
-        statistics = pyperf3.DatagramStatistics(5, False)
-        statistics.lost = 100
-        for total, drops in ((1, 46), (2, 92), (3, 100)):
-            statistics.count_drops(total, 46)
-            self.assertEqual(statistics.measured_drops(), drops)
+        statistics = pyperf3.DatagramFigures(5, False)
+        statistics.drops_estimated = True
+        for total, drops in ((46, 46), (92, 92), (138, 100)):
+            statistics.take(lost=100, drops=total)
+            self.assertEqual(statistics.measured().drops, drops)
 
     def test_drops_are_those_of_the_measured_part(self):
-        statistics = pyperf3.DatagramStatistics(5, False)
-        statistics.lost = 5
-        statistics.count_drops(None)
-        self.assertIsNone(statistics.measured_drops())
-        for total, drops in ((0, 0), (2, 2), (None, 2), (5, 5)):
-            statistics.count_drops(total)
-            self.assertEqual((statistics.drops, statistics.measured_drops()), (drops, drops))
+        statistics = pyperf3.DatagramFigures(5, False)
+        statistics.take(lost=5)
+        self.assertIsNone(statistics.measured().drops)
+        for total in (0, 2, 5):
+            statistics.take(drops=total)
+            self.assertEqual((statistics.now.drops, statistics.measured().drops), (total, total))
         statistics.start_measuring()
-        self.assertEqual(statistics.measured_drops(), 0)
-        statistics.lost += 8
-        statistics.count_drops(13)
-        self.assertEqual((statistics.drops, statistics.measured_drops()), (13, 8))
+        self.assertEqual(statistics.measured().drops, 0)
+        statistics.take(lost=13, drops=13)
+        self.assertEqual((statistics.now.drops, statistics.measured().drops), (13, 8))
 
     def test_drops_that_are_not_known_when_measuring_begins(self):
-        statistics = pyperf3.DatagramStatistics(5, False)
+        statistics = pyperf3.DatagramFigures(5, False)
         statistics.start_measuring()
-        self.assertIsNone(statistics.measured_drops())
-        statistics.count_drops(3)
-        statistics.lost = 10
-        self.assertEqual(statistics.measured_drops(), 3)
+        self.assertIsNone(statistics.measured().drops)
+        statistics.take(lost=10, drops=3)
+        self.assertEqual(statistics.measured().drops, 3)
 
     def test_streams_of_tcp_know_of_no_drops(self):
-        self.assertIsNone(pyperf3.StreamStatistics(4, False).measured_drops())
+        self.assertIsNone(pyperf3.StreamFigures(4, False).measured().drops)
 
     def test_mean_of_the_jitter_and_sum_of_the_losses(self):
         rows = []
         for lost, jitter in ((1, 0.25), (2, 0.5), (6, 0.75)):
-            statistics = pyperf3.DatagramStatistics(5, False)
-            statistics.bytes, statistics.packets = 1000, 30
-            statistics.lost, statistics.jitter = lost, jitter
+            statistics = pyperf3.DatagramFigures(5, False)
+            statistics.take(bytes=1000, packets=30, lost=lost)
+            statistics.jitter = jitter
             rows.append(statistics.end_interval(0, 1, None, True))
         made = pyperf3.interval_sum(rows)
         self.assertEqual((made["jitter_ms"], made["lost_packets"], made["packets"],
@@ -604,18 +610,16 @@ def own_time(document):
 
 
 def statistics_of(document, index):
-    """Return the DatagramStatistics of one stream of a captured test."""
+    """Return the DatagramFigures of one stream of a captured test."""
     figures = counted(document, index)
     row = document["intervals"][0]["streams"][index]
-    statistics = pyperf3.DatagramStatistics(row["socket"], row["sender"])
-    statistics.bytes = figures["omitted_bytes"]
-    statistics.packets, statistics.lost = figures["omitted_packets"], figures["omitted_lost"]
+    statistics = pyperf3.DatagramFigures(row["socket"], row["sender"])
+    before = {name: figures["omitted_" + name] for name in ("bytes", "packets", "lost")}
+    statistics.take(**before)
     statistics.start_measuring()
-    statistics.bytes += figures["bytes"]
-    statistics.packets += figures["packets"]
-    statistics.lost += figures["lost"]
+    statistics.take(out_of_order=document["end"]["streams"][index]["udp"]["out_of_order"],
+                    **{name: count + figures[name] for name, count in before.items()})
     statistics.jitter = figures["jitter"]
-    statistics.out_of_order = document["end"]["streams"][index]["udp"]["out_of_order"]
     return statistics
 
 
@@ -644,12 +648,13 @@ def with_our_times(document):
 
 
 class DatagramSummaries(Rows):
-    """datagram_totals, sum_of_totals and datagram_summary."""
+    """stream_totals, sum_of_totals and datagram_rows."""
 
     def figures(self, sender, **more):
-        statistics = pyperf3.DatagramStatistics(5, sender)
-        for name, value in more.items():
-            setattr(statistics, name, value)
+        statistics = pyperf3.DatagramFigures(5, sender)
+        statistics.jitter = more.pop("jitter", 0.0)
+        statistics.begin = statistics.begin._replace(**more.pop("begin", {}))
+        statistics.take(**more)
         return statistics
 
     def test_all_captured_ends(self):
@@ -691,7 +696,7 @@ class DatagramSummaries(Rows):
                                   statistics_of(document, index))
                    for index, stream in enumerate(test.ids)]
         self.assertEqual([stream.sender for stream in streams],
-                         [stream.statistics.sender for stream in streams])
+                         [stream.figures.sender for stream in streams])
         test.streams = streams
         test.local_time = own_time(document)
         if role == "client":
@@ -715,15 +720,13 @@ class DatagramSummaries(Rows):
         """The rows of the text are those of the streams of each direction, then their sum."""
         parallel = document["start"]["test_start"]["num_streams"]
         suffixes = ["", "_bidir_reverse"] if "sum_bidir_reverse" in end else [""]
-        self.assertEqual(len(rows), (parallel + 1) * len(suffixes))
-        for number, suffix in enumerate(suffixes):
-            group = rows[number * (parallel + 1):(number + 1) * (parallel + 1)]
+        self.assertEqual([len(group) for group in rows], [parallel + 1] * len(suffixes))
+        for number, (group, suffix) in enumerate(zip(rows, suffixes)):
             streams = end["streams"][number * parallel:(number + 1) * parallel]
             for row, stream in zip(group, streams):
-                whole = stream["udp"]
-                self.assertEqual((row.sent["socket"], row.received["socket"], row.sender,
-                                  row.out_of_order, row.received["lost_packets"],
-                                  row.received["jitter_ms"]),
+                whole, totals = stream["udp"], row.totals
+                self.assertEqual((row.sent["socket"], row.received["socket"], totals.sender,
+                                  totals.out_of_order, totals.lost, row.received["jitter_ms"]),
                                  (whole["socket"], whole["socket"], whole["sender"],
                                   whole["out_of_order"], whole["lost_packets"],
                                   whole["jitter_ms"]))
@@ -735,57 +738,58 @@ class DatagramSummaries(Rows):
                              sum(row.received["lost_packets"] for row in group[:-1]))
 
     def test_a_sender_takes_the_loss_from_the_receiver(self):
-        statistics = self.figures(True, bytes=1260000, packets=1260, omitted_bytes=260000,
-                                  omitted_packets=260)
+        statistics = self.figures(True, bytes=1260000, packets=1260,
+                                  begin={"bytes": 260000, "packets": 260})
         remote = result(bytes=900000, jitter=0.25, errors=120, omitted_errors=20, packets=1255,
                         omitted_packets=255, dropped=9)
         self.assertEqual(
-            pyperf3.datagram_totals(statistics, remote),
-            pyperf3.DatagramTotals(5, True, 1000000, 900000, 1000, 1000, 100, 0, 0.25, 9))
-        self.assertEqual(pyperf3.datagram_totals(statistics, None),
-                         pyperf3.DatagramTotals(5, True, 1000000, 0, 1000, 0, 0, 0, 0.0, None))
+            pyperf3.stream_totals(statistics, remote),
+            pyperf3.Totals(5, True, 1000000, 900000, 1000, 1000, 100, 0, 0.25, 9, None))
+        self.assertEqual(pyperf3.stream_totals(statistics, None),
+                         pyperf3.Totals(5, True, 1000000, 0, 1000, 0, 0, 0, 0.0, None, None))
 
     def test_a_receiver_takes_only_counts_from_the_sender(self):
         """What a sending server says of the loss is an echo."""
         statistics = self.figures(False, bytes=900, packets=10, lost=1, out_of_order=2, jitter=0.5)
         remote = result(bytes=1200, jitter=9.0, errors=7, packets=15, omitted_packets=3,
                         dropped=77)
-        statistics.count_drops(4)
-        self.assertEqual(pyperf3.datagram_totals(statistics, remote),
-                         pyperf3.DatagramTotals(5, False, 1200, 900, 12, 10, 1, 2, 0.5, 4))
-        self.assertEqual(pyperf3.datagram_totals(statistics, None),
-                         pyperf3.DatagramTotals(5, False, 0, 900, 0, 10, 1, 2, 0.5, 4))
+        statistics.take(drops=4)
+        self.assertEqual(pyperf3.stream_totals(statistics, remote),
+                         pyperf3.Totals(5, False, 1200, 900, 12, 10, 1, 2, 0.5, 4, None))
+        self.assertEqual(pyperf3.stream_totals(statistics, None),
+                         pyperf3.Totals(5, False, 0, 900, 0, 10, 1, 2, 0.5, 4, None))
 
     def test_loss_of_an_omitted_part_that_is_not_told_is_not_known(self):
         for omitted, errors, told, lost in ((26, 3, None, None), (26, 3, 1, 2), (26, 3, 3, 0),
                                             (0, 3, None, 3), (26, 0, None, 0), (26, 3, 5, 0)):
             with self.subTest(omitted=omitted, errors=errors, told=told):
-                statistics = self.figures(True, packets=51, omitted_packets=omitted)
+                statistics = self.figures(True, packets=51, begin={"packets": omitted})
                 remote = result(packets=51, errors=errors, omitted_errors=told,
                                 omitted_packets=None if told is None else omitted)
-                totals = pyperf3.datagram_totals(statistics, remote)
+                totals = pyperf3.stream_totals(statistics, remote)
                 self.assertEqual(totals.lost, lost)
-                whole, _, received = pyperf3.datagram_summary(totals, 1.0, 1.0)
+                whole, _, received = pyperf3.datagram_rows(totals, 1.0, 1.0)
                 self.assertEqual((whole["lost_packets"], received["lost_packets"]),
                                  (lost or 0, lost or 0))
 
     def test_counts_of_the_other_end_never_become_negative(self):
         remote = result(packets=5, omitted_packets=9, errors=1, omitted_errors=4)
         for sender in (True, False):
-            totals = pyperf3.datagram_totals(self.figures(sender), remote)
+            totals = pyperf3.stream_totals(self.figures(sender), remote)
             self.assertEqual((totals.sent_packets, totals.received_packets, totals.lost),
                              (0, 0, 0))
 
     def totals(self, **more):
         values = dict(socket=5, sender=True, sent_bytes=1000, received_bytes=900, sent_packets=10,
-                      received_packets=9, lost=1, out_of_order=2, jitter=0.5, drops=3)
+                      received_packets=9, lost=1, out_of_order=2, jitter=0.5, drops=3,
+                      retransmits=None)
         values.update(more)
-        return pyperf3.DatagramTotals(**values)
+        return pyperf3.Totals(**values)
 
     def test_sums(self):
         group = [self.totals(), self.totals(socket=7, jitter=0.25, lost=0)]
-        self.assertEqual(pyperf3.sum_of_totals(group, True), pyperf3.DatagramTotals(
-            None, True, 2000, 1800, 20, 18, 1, 4, 0.375, 6))
+        self.assertEqual(pyperf3.sum_of_totals(group, True), pyperf3.Totals(
+            None, True, 2000, 1800, 20, 18, 1, 4, 0.375, 6, None))
 
     def test_sums_of_what_is_not_known_of_one_stream_are_not_known(self):
         group = [self.totals(), self.totals(lost=None, drops=None)]
@@ -796,16 +800,16 @@ class DatagramSummaries(Rows):
     def test_sums_without_streams_are_zero(self):
         for sender in (True, False):
             total = pyperf3.sum_of_totals([], sender)
-            self.assertEqual(total, pyperf3.DatagramTotals(None, sender, 0, 0, 0, 0, 0, 0, 0.0,
-                                                           None))
-            for made in pyperf3.datagram_summary(total, 0.0, 0.0):
+            self.assertEqual(total, pyperf3.Totals(None, sender, 0, 0, 0, 0, 0, 0, 0.0, None,
+                                                   0 if sender else None))
+            for made in pyperf3.datagram_rows(total, 0.0, 0.0):
                 self.assertEqual(list(made), [
                     "start", "end", "seconds", "bytes", "bits_per_second", "jitter_ms",
                     "lost_packets", "packets", "lost_percent", "sender"])
                 self.assertEqual(set(list(made.values())[:-1]), {0})
 
     def test_whose_time_and_count_stand_where(self):
-        whole, sent, received = pyperf3.datagram_summary(self.totals(), 2.0, 4.0)
+        whole, sent, received = pyperf3.datagram_rows(self.totals(), 2.0, 4.0)
         self.assertEqual((whole["end"], whole["seconds"], whole["bytes"],
                           whole["bits_per_second"], whole["packets"], whole["lost_percent"]),
                          (2.0, 2.0, 1000, 4000.0, 10, 10.0))
@@ -815,7 +819,7 @@ class DatagramSummaries(Rows):
                           received["jitter_ms"], received["sender"]),
                          (4.0, 1800.0, 9, 500.0, False))
         self.assertAlmostEqual(received["lost_percent"], 100 / 9.0)
-        total, _, received = pyperf3.datagram_summary(self.totals(socket=None), 2.0, 4.0)
+        total, _, received = pyperf3.datagram_rows(self.totals(socket=None), 2.0, 4.0)
         # A sum has the receiver's time, a rate by the sender's, and percents of what was sent.
         self.assertEqual((total["end"], total["seconds"], total["bytes"],
                           total["bits_per_second"], total["lost_percent"]),
@@ -824,10 +828,10 @@ class DatagramSummaries(Rows):
 
     def test_a_receiving_server_does_not_know_what_was_sent(self):
         unknown = dict(sender=False, sent_bytes=0, sent_packets=0)
-        whole, sent, received = pyperf3.datagram_summary(self.totals(**unknown), 2.0, 2.0)
+        whole, sent, received = pyperf3.datagram_rows(self.totals(**unknown), 2.0, 2.0)
         self.assertEqual((whole["packets"], whole["lost_percent"], sent["packets"]), (9, 0, 0))
         self.assertAlmostEqual(received["lost_percent"], 100 / 9.0)
-        total, _, _ = pyperf3.datagram_summary(self.totals(socket=None, **unknown), 2.0, 2.0)
+        total, _, _ = pyperf3.datagram_rows(self.totals(socket=None, **unknown), 2.0, 2.0)
         self.assertAlmostEqual(total["lost_percent"], 100 / 9.0)
 
 
@@ -1339,9 +1343,9 @@ class KernelFigures(unittest.TestCase):
             self.assertIsNone(pyperf3.decode_tcp_info(self.structure(size)))
 
     def test_figures_that_are_missing_do_not_become_the_greatest(self):
-        statistics = pyperf3.StreamStatistics(4, True)
-        statistics.sample(pyperf3.decode_tcp_info(self.structure(104)))
-        row = pyperf3.stream_summary(statistics, None, 1.0, 1.0, 1.0)["sender"]
+        statistics = pyperf3.StreamFigures(4, True)
+        statistics.take(pyperf3.decode_tcp_info(self.structure(104)))
+        row = rows_of(statistics)[0]
         self.assertLessEqual(row["max_snd_wnd"], 0)
         self.assertEqual(row["retransmits"], 1025)
 
