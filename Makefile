@@ -3,7 +3,51 @@
 PYTHON ?= python3
 OLDEST ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.6.*/bin/python3) $(PYTHON))
 
-.PHONY: test peers quic-env bench check matrix sctp soak
+PREFIX ?= /usr/local
+INTO = $(DESTDIR)$(PREFIX)
+
+# Imports the module, so that Python need not compile it at each start. `site`, which looks for
+# packages, is left until one is missing: some hosts' takes longer than all the rest.
+define LAUNCHER
+#!$(shell $(PYTHON) -c 'import sys; print(sys.executable)') -S
+import os, sys
+
+class Packages:
+    @classmethod
+    def find_spec(cls, *wanted):
+        sys.meta_path.remove(cls)
+        import importlib.util, site
+        site.main()
+        return importlib.util.find_spec(wanted[0])
+
+sys.meta_path.append(Packages)
+here = os.path.dirname(os.path.realpath(__file__))
+sys.path[0] = os.path.join(here, "../lib/pyperf3")
+sys.argv[0] = os.path.basename(sys.argv[0])
+import pyperf3
+pyperf3.run_program()
+endef
+export LAUNCHER
+
+.PHONY: install install-iperf3 uninstall test peers quic-env bench check matrix sctp soak
+
+# The module, and `pyperf3` which runs it.
+install:
+	install -d "$(INTO)/bin" "$(INTO)/lib/pyperf3"
+	install -m 644 pyperf3.py "$(INTO)/lib/pyperf3"
+	$(PYTHON) -m compileall -q "$(INTO)/lib/pyperf3"
+	printf '%s\n' "$$LAUNCHER" > "$(INTO)/bin/pyperf3"
+	chmod 755 "$(INTO)/bin/pyperf3"
+
+# `iperf3` as well, for all that expects that name; not in the place of another.
+install-iperf3: install
+	test ! -e "$(INTO)/bin/iperf3" || grep -q "^import pyperf3" "$(INTO)/bin/iperf3"
+	install -m 755 "$(INTO)/bin/pyperf3" "$(INTO)/bin/iperf3"
+
+uninstall:
+	rm -rf "$(INTO)/bin/pyperf3" "$(INTO)/lib/pyperf3"
+	! grep -q "^import pyperf3" "$(INTO)/bin/iperf3" 2>/dev/null || rm "$(INTO)/bin/iperf3"
+	rmdir "$(INTO)/bin" "$(INTO)/lib" 2>/dev/null || true
 
 test:
 	$(PYTHON) tests/run.py -j 2

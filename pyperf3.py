@@ -86,7 +86,7 @@ except ImportError:
     mmap = None
 
 __version__ = "0.1.0"
-__all__ = ["Client", "IperfError", "Server", "Settings", "TestResult", "main"]
+__all__ = ["Client", "IPerf3", "IperfError", "Server", "Settings", "TestResult", "main"]
 
 
 ###############################################################################
@@ -930,10 +930,11 @@ def _find_long(name, word):
 class Settings:
     """Hold what one client or server is to do: an attribute for every row of OPTIONS.
 
-    Settings(client="192.0.2.1", reverse=True, time=5); attributes are named after the long
-    options with `_` for `-` (and `bytes`, `blocks`, `mss`, `no_delay`, `bidirectional`).
-    Values may be given as the text that would be typed. Raises IperfError on a value, or a
-    combination, that iperf3 refuses, TypeError on an unknown name.
+    Settings(client="192.0.2.1", reverse=True, time=5). A value is given under any long name of
+    its option with `_` for `-` (`bidir`, `blockcount`, `set_mss`, `bandwidth`, `dscp`, ...), or
+    that of its attribute, which differs in `bidirectional`, `blocks` and `mss`. It may be the
+    text that would be typed; True and False switch what needs no argument. Raises IperfError on a
+    value, or a combination, that iperf3 refuses, TypeError on an unknown name.
     """
 
     def __init__(self, **values):
@@ -941,12 +942,13 @@ class Settings:
             setattr(self, option.dest, option.default)
         self.explicit = set()  # the names that were given
         self.timed = False  # an end condition -t was given
-        by_name = {option.dest: option for option in reversed(OPTIONS)}  # tos, not dscp
+        by_name = {name.replace("-", "_"): option for option in reversed(OPTIONS)
+                   for name in [option.dest] + option.long_names}
         for name, value in values.items():
             if name not in by_name:
                 raise TypeError("Settings has no %r" % name)
             option = by_name[name]
-            if option.read is None:
+            if option.read is None or (option.optional is not None and isinstance(value, bool)):
                 if value:
                     self.apply(option, None)
             elif value is not None:
@@ -3913,7 +3915,6 @@ class StreamFigures:
         row.update(self._columns(change, info))
         row["omitted"] = omitted
         row["sender"] = self.sender
-        row.update(self._own_columns(change))
         return row
 
     def _columns(self, change, info):
@@ -3924,9 +3925,6 @@ class StreamFigures:
         columns.update((name, getattr(info, name)) for name in (
             "snd_cwnd", "snd_wnd", "rtt", "rttvar", "pmtu", "reorder"))
         return columns
-
-    def _own_columns(self, change):
-        return {}
 
     def extremes(self):
         """Return the figures of the whole test that iperf3 has of a sender's TCP_INFO."""
@@ -3950,11 +3948,11 @@ class QuicStreamFigures(StreamFigures):
 
     window = 0  # of congestion, in bytes
 
-    def _own_columns(self, change):
+    def _columns(self, change, info):
         own = self.packets(change)
         if self.sender:
             own["snd_cwnd"] = self.window
-        return {"pyperf3": own}
+        return dict(StreamFigures._columns(self, change, info), pyperf3=own)
 
     def packets(self, counts):
         """Return what Counts say of this end's packets: the other end's share is its own."""
@@ -6202,7 +6200,8 @@ class Test:
 
     def _summary(self, rows):
         """Return the end object; `rows` gets the SummaryRows of each direction, the sum last."""
-        end = {"streams": []}
+        # Our own member is neither the first nor the last, which some readers take.
+        end = {"streams": [], "pyperf3": {}}
         totals = [stream_totals(stream.figures, self._remote_result(stream))
                   for stream in self.streams]
         summarize = self._summarize_datagrams if self._datagrams else self._summarize_streams
@@ -6212,7 +6211,9 @@ class Test:
             for each in group + [sum_of_totals(group, sender)]:
                 rows[-1].append(summarize(end, suffix, each, self._times(sender)))
         self._summarize_hosts(end)
-        end.update(self._own_figures(end, rows))
+        end["pyperf3"] = self._own_figures(end, rows)
+        if not end["pyperf3"]:
+            del end["pyperf3"]
         return end
 
     def _times(self, sender):
@@ -6272,7 +6273,7 @@ class Test:
                 end[key] = name
 
     def _own_figures(self, end, rows):
-        """Return our own member of the end object, {} if there is nothing in it.
+        """Return our own member of the end object.
 
         Nothing in it is called bits_per_second: some take the last of a document for the result.
         """
@@ -6292,7 +6293,7 @@ class Test:
                       if row.totals.sender == sender]
             if counts and None not in counts:
                 own[key] = sum(counts)
-        return {"pyperf3": own} if own else {}
+        return own
 
     def _cpu_bound(self, cpu):
         """Return which ends encryption kept busy: as many CPUs as there are streams, or had."""
@@ -8565,7 +8566,7 @@ class TextRenderer:
         if not self._start:  # interrupted before there were streams
             self._start = {"test_start": {"num_streams": event.get("parallel", 1),
                                           "bidir": event.get("bidir")}}
-        lines = [_SEPARATOR]
+        lines = self._own_lines(event) + [_SEPARATOR]
         if self._verbose:
             lines.append("Test Complete. Summary Results:")
         counted = any("retransmits" in data[name] for name in data
@@ -8576,28 +8577,37 @@ class TextRenderer:
             suffix = "_bidir_reverse" if number else ""
             for row in rows if self._parallel() > 1 else rows[:-1]:
                 lines += self._summary_rows(row, server, "sum" in data)
-            lines += self._spread(data, suffix)
             if self._verbose and ("sum" in data or rows[1:]):
                 lines += self._verbose_summary(data, rows[-1].totals.sender, suffix)
             lines += self._take_server_output()
-        return lines + self._own_summary(data)
+        return lines
 
-    @staticmethod
-    def _own_summary(data):
-        """Return the lines about what iperf3 does not know: QUIC connections, encryption's cost."""
-        own, lines = data.get("pyperf3", {}), []
+    def _own_lines(self, event):
+        """Return the lines about what iperf3 does not know: QUIC, encryption's cost, drops.
+
+        Readers count the rows of a summary from its end, or take the last one that begins with
+        [SUM] or [ 5], or holds `sender`, `connected` or CPU: these stand before it, and do none
+        of that.
+        """
+        data, lines = event["data"], []
+        own = data.get("pyperf3", {})
         for row, figures in zip(data["streams"], own.get("quic_streams", ())):
             parts = ["%d packets sent" % figures["packets_sent"]]
             if "packets_lost" in figures:
                 parts.append("%d lost" % figures["packets_lost"])
             if "connect_seconds" in figures:
-                parts[:0] = ["connected in %.3f ms" % (figures["connect_seconds"] * 1000.0),
+                parts[:0] = ["handshake in %.3f ms" % (figures["connect_seconds"] * 1000.0),
                              "first byte after %.3f ms" % (figures["first_byte_seconds"] * 1000.0)]
-            lines.append("[%3d] QUIC: %s" % (row["sender"]["socket"], ", ".join(parts)))
+            lines.append("QUIC on %d: %s" % (row["sender"]["socket"], ", ".join(parts)))
         cpu, bound = data["cpu_utilization_percent"], own.get("cpu_bound", ())
         for name, title in (("host", "local"), ("remote", "remote")):
             if title in bound:
-                lines.append("The %s end was CPU-bound (%.1f%%)" % (title, cpu[name + "_total"]))
+                lines.append("Encryption kept the %s end busy: %.1f%% of a core" % (
+                    title, cpu[name + "_total"]))
+        for row in itertools.chain(*event["rows"]) if self._verbose else ():
+            if row.totals.drops and row.totals.socket is not None:
+                lines.append("UDP on %d: %d dropped on arrival, its socket buffer was full" % (
+                    row.totals.socket, row.totals.drops))
         return lines
 
     def _summary_rows(self, row, server, datagrams):
@@ -8631,20 +8641,7 @@ class TextRenderer:
                                             sender, "receiver"))
         else:
             lines.append(self._row(received, server, None, "receiver"))
-        if detailed and totals.drops:
-            lines.append("[%3d] %d datagrams dropped by the receiving host: its socket buffer was"
-                         " full" % (number, totals.drops))
         return lines
-
-    def _spread(self, data, suffix):
-        """Return the line about the mean of several streams."""
-        own = data.get("pyperf3", {})
-        if not self._verbose or "stream_mean_bitrate" + suffix not in own:
-            return []
-        mean, deviation = (own["stream_%s_bitrate%s" % (name, suffix)] / 8.0
-                           for name in ("mean", "stddev"))
-        return ["[SUM] mean of the streams %ss/sec, standard deviation %ss/sec" % (
-            format_units(mean, self._letter), format_units(deviation, self._letter))]
 
     def _take_server_output(self):
         lines, self._server_output = self._server_output, None
@@ -8786,8 +8783,9 @@ class TestResult:
         for name in ("local_host", "local_port", "remote_host", "remote_port"):
             setattr(self, name, connected[name])
         facts = start["test_start"]
-        for name in ("protocol", "num_streams", "blksize", "omit", "duration", "reverse"):
+        for name in ("protocol", "num_streams", "blksize", "omit", "duration"):
             setattr(self, name, facts[name])
+        self.reverse = bool(facts["reverse"])
         self.tcp_mss_default = start.get("tcp_mss_default")
 
     def _take_end(self, end):
@@ -8814,22 +8812,46 @@ class TestResult:
         return self.text
 
 
-class _Attributes:
+def _role(letter):
+    if letter.lower() not in ("c", "s"):
+        raise ValueError("unknown role: 'c' is a client, 's' a server")
+    return letter.lower()
+
+
+class IPerf3:
     """What AttributeClient and AttributeServer share: attributes to Settings, events to a result.
 
-    json_output: False makes the result's text what the command line prints without -J.
+    role: "c" or "s", which is given first. iperf_version: of the program. json_output: False
+    prints what the command line prints without -J, and makes run() return None.
     """
 
     _NAMES = {}  # attribute: name of the setting
     _MAKE = None  # makes the driver from Settings
+    # How attributes read what they are given.
+    _READ = {"role": _role, "port": int, "verbose": bool, "json_output": bool, "reverse": bool,
+             "bind_address": lambda address: address or "*",
+             "server_hostname": lambda host: host or None,
+             "zerocopy": lambda wanted: bool(wanted and CAN_SEND_FILES)}
 
-    def __init__(self, verbose=True, lib_name=None, settings=None):
+    iperf_version = VERSION_TEXT
+
+    def __init__(self, role, verbose=True, lib_name=None, settings=None):
         """lib_name: for programs that say where libiperf is; nothing is loaded. settings: None."""
+        self.role = role
+        self._test = self  # there the handle of libiperf's test
+        self._driver = self._error = None
+        self.defaults()
         self.verbose = verbose
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, self._READ[name](value) if name in self._READ else value)
+
+    def defaults(self):
+        """Give each attribute the value that it has at first."""
+        self.verbose = False
         self.json_output = True
-        self.bind_address = None
+        self.bind_address = ""
         self.port = DEFAULT_PORT
-        self._driver = None
 
     def _settings(self):
         """Return the Settings that the attributes stand for; those that are None say none."""
@@ -8837,29 +8859,38 @@ class _Attributes:
                            if getattr(self, name) not in (None, "*")})
 
     def __iter__(self):
+        if self._MAKE is None:
+            raise NotImplementedError("a Client or Server runs tests")
         self._driver = self._MAKE(self._settings())
         return iter(self._driver)
 
     def run(self):
         """Run, or serve, one test; returns its TestResult, also if it fails."""
-        document, lines = Document(first_facts()), []
-        renderer = TextRenderer(bool(self.verbose))
+        document, renderer = Document(first_facts()), TextRenderer(self.verbose)
         try:
             for event in self:
                 if event.get("server") and not event.get("test") and event["event"] != "version":
                     continue  # a stranger's
                 document.add(event)
-                lines += renderer.render(event)
-            error = self._driver.error
+                for line in [] if self.json_output else renderer.render(event):
+                    print(line, flush=True)
+            self._error = self._driver.error
         except IperfError as trouble:
-            error = trouble
-        if error is not None and "error" not in document.members():
-            document.add({"event": "error", "data": server_error_text(error)
-                          if isinstance(error, Interrupted) else str(error)})
-        result = TestResult(encode_json(document.members(), 0))
+            self._error = trouble
         if not self.json_output:
-            result.text = "".join(line + "\n" for line in lines)
-        return result
+            return None
+        if self._error is not None and "error" not in document.members():
+            document.add({"event": "error", "data": server_error_text(self._error)
+                          if isinstance(self._error, Interrupted) else str(self._error)})
+        return TestResult(encode_json(document.members(), 0))
+
+    @property
+    def _errno(self):
+        """The number of the last test's error, 0 for none."""
+        return getattr(self._error, "number", 0)
+
+    def _error_to_string(self, number):
+        return str(self._error if number and number == self._errno else IperfError(number))
 
     def stop(self):
         """End the test that runs, from another thread; run() returns its result."""
@@ -8867,7 +8898,7 @@ class _Attributes:
             self._driver.stop()
 
 
-class AttributeClient(_Attributes, Client):
+class AttributeClient(IPerf3, Client):
     """A client that is told by attributes what to do, as the package `iperf3` has it.
 
     server_hostname, port, duration (s), num_streams, protocol ("tcp", "udp", "sctp"), reverse,
@@ -8877,35 +8908,54 @@ class AttributeClient(_Attributes, Client):
 
     _NAMES = {"server_hostname": "client", "port": "port", "duration": "time",
               "num_streams": "parallel", "bind_address": "bind", "bind_port": "cport",
-              "bandwidth": "bitrate", "blksize": "length", "omit": "omit", "_udp": "udp",
+              "bandwidth": "bitrate", "_blksize": "length", "omit": "omit", "_udp": "udp",
               "_sctp": "sctp", "reverse": "reverse", "zerocopy": "zerocopy"}
     _MAKE = Client
 
     def __init__(self, verbose=True, lib_name=None, settings=None):
-        _Attributes.__init__(self, verbose, lib_name)
-        self.server_hostname = self.bind_port = self.bandwidth = self.blksize = None
+        IPerf3.__init__(self, "c", verbose, lib_name)
+
+    def defaults(self):
+        IPerf3.defaults(self)
+        self._blksize = None
+        self.server_hostname = self.bind_port = None
         self.duration, self.num_streams, self.omit = DEFAULT_TIME, 1, 0
+        self.bandwidth = 0  # of UDP, too: the 1 Mbit/s are the command line's
         self.protocol = "tcp"
         self.reverse = self.zerocopy = False
 
     @property
-    def bulksize(self):
-        return self.blksize
+    def protocol(self):
+        return self._protocol
 
-    @bulksize.setter
-    def bulksize(self, size):
-        self.blksize = size
+    @protocol.setter
+    def protocol(self, name):
+        self._protocol = str(name).lower()
+        if self._udp:
+            self.blksize = self.blksize  # which may be too large now
+
+    @property
+    def blksize(self):
+        return DEFAULT_TCP_BLOCK if self._blksize is None else self._blksize
+
+    @blksize.setter
+    def blksize(self, size):
+        if self._udp and size is not None:
+            size = min(size, MAX_UDP_BLOCK)
+        self._blksize = size
+
+    bulksize = blksize
 
     @property
     def _udp(self):
-        return str(self.protocol).lower() == "udp"
+        return self._protocol == "udp"
 
     @property
     def _sctp(self):
-        return str(self.protocol).lower() == "sctp"
+        return self._protocol == "sctp"
 
 
-class AttributeServer(_Attributes, Server):
+class AttributeServer(IPerf3, Server):
     """A server that is told by attributes what to do, as the package `iperf3` has it.
 
     bind_address, port, verbose, json_output. run() serves one test and returns its TestResult.
@@ -8914,6 +8964,9 @@ class AttributeServer(_Attributes, Server):
     _NAMES = {"port": "port", "bind_address": "bind", "_serves": "server", "_once": "one_off"}
     _MAKE = Server
     _serves = _once = True
+
+    def __init__(self, verbose=True, lib_name=None, settings=None):
+        IPerf3.__init__(self, "s", verbose, lib_name)
 
 
 Client.by_attributes, Server.by_attributes = AttributeClient, AttributeServer
@@ -9448,7 +9501,25 @@ def start(settings, output):
     return 1
 
 
-if __name__ == "__main__":
+def name_process(program):
+    """Give this process, and its workers, the program's name, by which others end it (Linux).
+
+    Else it would be python3's; pkill, killall and pgrep look at it.
+    """
+    name = os.path.basename(program)
+    if not name or name.startswith("-"):  # from standard input, or -c
+        name = "pyperf3"
+    try:
+        with open("/proc/self/comm", "wb", 0) as handle:
+            handle.write(os.fsencode(name)[:15])
+    except OSError:
+        pass
+
+
+def run_program():
+    """Be the program: run main() under its name, and end with its status."""
+    if _LINUX:
+        name_process(sys.argv[0])
     try:
         exit_status = main()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to end
@@ -9458,3 +9529,7 @@ if __name__ == "__main__":
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
     sys.exit(exit_status)
+
+
+if __name__ == "__main__":
+    run_program()

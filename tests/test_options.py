@@ -573,9 +573,13 @@ class AsModule(unittest.TestCase):
                           "quic_secrets": "quic"}.get(option.dest)
                 if needed:
                     role[needed] = samples.get(needed, True)
-                settings = pyperf3.Settings(**dict(role, **{option.dest: value}))
                 wanted = read.get(option.dest, value)
-                self.assertEqual(getattr(settings, option.dest), wanted)
+                for name in [option.dest] + [each.replace("-", "_") for each in option.long_names]:
+                    if name == "dscp":
+                        continue
+                    settings = pyperf3.Settings(**dict(role, **{name: value}))
+                    self.assertEqual(getattr(settings, option.dest), wanted, name)
+                    self.assertIn(option.dest, settings.explicit)
                 given += 1
         self.assertGreater(given, 65)
 
@@ -584,6 +588,17 @@ class AsModule(unittest.TestCase):
         self.assertEqual(pyperf3.Settings(client="h", tos=184).tos, 184)
         self.assertEqual(pyperf3.Settings(client="h", tos=32).tos, 32)
         self.assertEqual(pyperf3.Settings(client="h", tos="0x20").tos, 32)
+        self.assertEqual(pyperf3.Settings(client="h", dscp=46).tos, 184)
+        self.assertEqual(pyperf3.Settings(client="h", dscp="af11").tos, 40)
+
+    def test_true_and_false_switch_what_needs_no_argument(self):
+        """Timestamps=False put the word False before every line."""
+        settings = pyperf3.Settings(client="h", debug=True, timestamps=True, bidir=1)
+        self.assertEqual((settings.debug, settings.timestamps, settings.bidirectional),
+                         (4, "%c ", True))
+        settings = pyperf3.Settings(client="h", debug=False, timestamps=False, bidir=0)
+        self.assertEqual((settings.debug, settings.timestamps, settings.bidirectional),
+                         (0, None, False))
 
     def test_values_may_be_texts(self):
         settings = pyperf3.Settings(client="h", bitrate="10M/5", bytes="1K", window="1.5M")
@@ -601,7 +616,7 @@ class AsModule(unittest.TestCase):
         self.assertFalse(settings.timed)
 
     def test_unknown_names_are_type_errors(self):
-        for name in ("nosuch", "blockcount", "set_mss", "bidir", "explicit", "timed"):
+        for name in ("nosuch", "set-mss", "P", "one off", "explicit", "timed"):
             with self.subTest(name=name), self.assertRaises(TypeError) as caught:
                 pyperf3.Settings(client="h", **{name: 1})
             self.assertIn(name, str(caught.exception))

@@ -172,7 +172,7 @@ class Modes(Case):
         if "-S" in options:
             self.assertEqual(start["test_start"]["tos"], 184)
         if "--get-server-output" in options:
-            self.assertIn(" QUIC: ", document["server_output_text"])
+            self.assertIn("\nQUIC on ", document["server_output_text"])
         return document
 
     def test_all(self):
@@ -226,13 +226,14 @@ class Modes(Case):
         left = self.client(port, "--quic", "-t", "1", "-P", "2")
         self.assertEqual((left.code, left.err), (0, ""))
         self.assertRegex(left.out, r"\n\[ ID\] Interval +Transfer +Bitrate +Retr +Cwnd\n")
+        self.assertRegex(left.out, r"receiver\n\niperf Done\.\n\Z")
         self.assertRegex(left.out, r"\n\[ +\d+\] +0\.00-1\.\d\d +sec .+/sec +\d+ +\S+ [KMG]?Bytes")
         self.assertEqual(len(re.findall(
-            r"\n\[ +\d+\] QUIC: connected in \d+\.\d{3} ms, first byte after \d+\.\d{3} ms,"
+            r"\nQUIC on \d+: handshake in \d+\.\d{3} ms, first byte after \d+\.\d{3} ms,"
             r" \d+ packets sent, \d+ lost(?=\n)", left.out)), 2, left.out)
         self.server.wait_for("(test #2)")
         self.assertEqual(len(re.findall(
-            r"\n\[ +\d+\] QUIC: \d+ packets sent(?=\n)", self.server.out())), 2)
+            r"\nQUIC on \d+: \d+ packets sent(?=\n)", self.server.out())), 2)
         left = self.client(port, "-n", "1M")
         self.assertNotIn("QUIC", left.out)
 
@@ -242,7 +243,7 @@ class Modes(Case):
         left = self.client(port, "--quic", "-t", "1", program=program)
         self.assertEqual((left.code, left.err), (0, ""))
         self.assertNotIn("Retr", left.out)
-        self.assertRegex(left.out, r"\n\[ +\d+\] QUIC: connected in \S+ ms, first byte after \S+"
+        self.assertRegex(left.out, r"\nQUIC on \d+: handshake in \S+ ms, first byte after \S+"
                                    r" ms, \d+ packets sent\n")
 
     def test_file(self):
@@ -277,7 +278,7 @@ class Modes(Case):
         self.assertEqual((left.code, left.err, other.code, other.err), (0, "", 0, ""))
         left = support.run(support.with_quic() + ("--loopback", "--quic", "-n", "1M"))
         self.assertEqual((left.code, left.err), (0, ""))
-        self.assertIn(" QUIC: ", left.out)
+        self.assertIn("\nQUIC on ", left.out)
 
     def test_control_inside_tls(self):
         port = self.serve("--tls-only")
@@ -678,7 +679,7 @@ class BadPeers(Case):
         left = client.finish(LATE)
         self.assertEqual(left.err, "iperf3: interrupt - the client has terminated by signal"
                                    " Interrupt(2)\n")
-        self.assertRegex(left.out, r"\n\[ +\d+\] QUIC: connected in ")
+        self.assertRegex(left.out, r"\nQUIC on \d+: handshake in ")
         self.server.wait_for_error("the client has terminated\n")
         self.honest(port)
 
@@ -1169,25 +1170,25 @@ class Summaries(unittest.TestCase):
     """The lines of text of our own."""
 
     def lines(self, own, host=10.0, remote=20.0):
-        return pyperf3.TextRenderer._own_summary({
+        return pyperf3.TextRenderer()._own_lines({"data": {
             "streams": [{"sender": {"socket": 5}}, {"sender": {"socket": 12}}], "pyperf3": own,
-            "cpu_utilization_percent": {"host_total": host, "remote_total": remote}})
+            "cpu_utilization_percent": {"host_total": host, "remote_total": remote}}})
 
     def test_lines(self):
         own = {"quic_streams": [
             {"packets_sent": 7, "packets_lost": 2, "connect_seconds": 0.0015,
              "first_byte_seconds": 0.25}, {"packets_sent": 9}], "cpu_bound": []}
         self.assertEqual(self.lines(own), [
-            "[  5] QUIC: connected in 1.500 ms, first byte after 250.000 ms, 7 packets sent,"
+            "QUIC on 5: handshake in 1.500 ms, first byte after 250.000 ms, 7 packets sent,"
             " 2 lost",
-            "[ 12] QUIC: 9 packets sent"])
+            "QUIC on 12: 9 packets sent"])
         self.assertEqual(self.lines({}), [])
 
     def test_ends_that_were_busy(self):
         self.assertEqual(self.lines({"cpu_bound": ["local"]}, 97.25),
-                         ["The local end was CPU-bound (97.2%)"])
+                         ["Encryption kept the local end busy: 97.2% of a core"])
         self.assertEqual(self.lines({"cpu_bound": ["remote"]}, 1.0, 101.0),
-                         ["The remote end was CPU-bound (101.0%)"])
+                         ["Encryption kept the remote end busy: 101.0% of a core"])
 
 
 if __name__ == "__main__":

@@ -904,7 +904,7 @@ class TextDetails(unittest.TestCase):
         self.assertTrue(lines[at + 1].endswith("receiver"), lines)
 
     def test_drops_of_the_receiving_host_are_told_with_verbose_only(self):
-        text = ("[  5] 12 datagrams dropped by the receiving host: its socket buffer was full\n")
+        text = "UDP on 5: 12 dropped on arrival, its socket buffer was full\n"
         for drops, verbose, shown in ((12, True, 1), (12, False, 0), (0, True, 0),
                                       (None, True, 0)):
             events = self.sample("text-udp-verbose", "server")
@@ -912,7 +912,8 @@ class TextDetails(unittest.TestCase):
             with self.subTest(drops=drops, verbose=verbose):
                 made = self.rendered(events, verbose)
                 self.assertEqual(made.count(text), shown)
-                self.assertEqual(made.count("dropped by the receiving host"), shown)
+                self.assertEqual(made.count("dropped on arrival"), shown)
+                self.assertEqual(made.count("full\n" + SEPARATOR), shown)
 
     def test_output_of_the_server_stands_between_the_directions_of_udp(self):
         events = self.sample("text-udp-bidir", "client")

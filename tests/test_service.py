@@ -856,10 +856,45 @@ class Connection(Live):
                                        delta=sum(rates) / 100)
                 self.assertAlmostEqual(own["stream_stddev_bitrate"], statistics.pstdev(rates),
                                        delta=sum(rates) / 100)
-        left, _ = support.run_pair(support.OURS, support.OURS, (
-            "-t", "1", "-V", "-P", "2", "-b", "5M", "-f", "m"))
-        self.assertRegex(left.out, r"\n\[SUM\] mean of the streams [\d.]+ Mbits/sec, standard"
-                                   r" deviation [\d.]+ Mbits/sec\n")
+
+    def test_no_line_of_ours_stands_where_a_row_is_taken(self):
+        """The mean of the streams began with [SUM] and came last: some read it as the result."""
+        row = re.compile(r"\[(?: ID|SUM|[ \d]*\d)\](?:\[Role\]|\[[TR]X-[SC]\])?"
+                         r"(?: Interval | +\d+\.\d+-\d+\.\d+ +sec | local | \(\w+ statistics not )")
+        closing = re.compile(r"Test Complete|CPU Utilization: |(?:snd|rcv)_tcp_congestion |"
+                             r"iperf Done\.\Z|\Z")
+        for arguments in ((), ("-R",), ("--bidir",), ("-u", "-b", "0", "-w", "4K", "-t", "1"),
+                          ("-u", "-b", "10M", "--bidir")):
+            amount = () if "-t" in arguments else ("-n", "300K")
+            pair = support.run_pair(support.OURS, support.OURS,
+                                    ("-V", "-P", "2") + amount + arguments, ("-V",))
+            for left in pair:
+                text = left.out.split("\n")
+                summary = text[max(at for at, line in enumerate(text) if line[:3] == "- -") + 1:]
+                with self.subTest(arguments=arguments, text=left.out):
+                    self.assertEqual([line for line in text
+                                      if line.startswith("[") and not row.match(line)], [])
+                    self.assertEqual([line for line in summary
+                                      if not row.match(line) and not closing.match(line)], [])
+                    if left is pair[0]:
+                        sums = [line for line in text if line.startswith("[SUM]")]
+                        self.assertRegex(sums[-1], r" receiver\Z")
+
+    def test_no_member_of_ours_is_the_last_of_an_object(self):
+        def last_names(value):
+            if isinstance(value, dict):
+                yield from list(value)[-1:]
+            for each in value.values() if isinstance(value, dict) else value:
+                if isinstance(each, (dict, list)):
+                    yield from last_names(each)
+        for arguments in (("-P", "2"), ("-u", "-P", "2"), ("-u", "--bidir")):
+            for left in support.run_pair(support.OURS, support.OURS, (
+                    "-n", "100K", "-J") + arguments, ("-J",)):
+                document = left.json()
+                self.assertIn("pyperf3", document["end"])
+                self.assertNotIn("pyperf3", list(last_names(document)))
+                last = re.findall(r'"(\w*(?:packets|seconds|bitrate))":', left.out)[-1]
+                self.assertIn(last, ("packets", "lost_packets", "seconds"))
 
     def test_forceflush_is_accepted(self):
         program, port = support.start_server(support.OURS, "--forceflush")

@@ -1388,7 +1388,7 @@ class HostLosses(datagrams.Case):
         self.assertAlmostEqual(left.json()["end"]["sum"]["lost_packets"], host, delta=2)
         # in verbose text
         for left in pairs[2][1]:
-            self.assertEqual(left.out.count("datagrams dropped by the receiving host"), 1, left)
+            self.assertEqual(left.out.count("dropped on arrival"), 1, left)
 
     def test_drops_with_small_buffers_and_no_rate(self):
         client, server = self.udp(("-t", "1", "-b", "0", "-l", "1400", "-P", "4", "-w", "4K"),

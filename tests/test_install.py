@@ -1,0 +1,198 @@
+"""Starting the program: its name among processes, `make install`, and Pythons that are too old."""
+
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import fuzz
+import support
+
+LINUX = sys.platform.startswith("linux")
+
+
+def names_of(pid):
+    """Return the names of a process, its threads, and its descendants."""
+    found = set()
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/comm" % (pid, thread)) as handle:
+            found.add(handle.read().strip())
+    for child in fuzz.children(pid):
+        found |= names_of(child)
+    return found
+
+
+class Folder(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="pyperf3-test-")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+
+@unittest.skipUnless(LINUX, "only Linux has names that a process may change so")
+class Names(Folder):
+    """Nothing that ends iperf3 by its name found a process called python3."""
+
+    def command(self, name):
+        os.symlink(support.PROGRAM, self.path(name))
+        return sys.executable, "-B", self.path(name)
+
+    def test_both_ends_and_their_workers(self):
+        for name, arguments in (("iperf3", ()), ("pyperf3.py", ("--threads",)),
+                                ("a-name-that-is-too-long", ("-u", "-b", "1M"))):
+            server, port = support.start_server(self.command(name), "-1")
+            with server, support.Program(server.process.args[:3] + [
+                    "-c", "127.0.0.1", "-p", port, "-P", "2", "-t", "30", "-i", "0.2"]
+                    + list(arguments)) as client:
+                client.wait_for("sec ")
+                self.assertEqual(names_of(client.pid), {name[:15]})
+                self.assertEqual(names_of(server.pid), {name[:15]})
+                client.signal(signal.SIGTERM)
+                self.assertEqual(client.finish().code, 0)
+
+    def test_loopback(self):
+        with support.Program(self.command("iperf3") + ("--loopback", "-t", "30", "-i",
+                                                       "0.2")) as program:
+            program.wait_for("sec ")
+            self.assertEqual(names_of(program.pid), {"iperf3"})
+            program.signal(signal.SIGTERM)
+            program.finish()
+
+    def test_daemon(self):
+        port, pidfile = support.free_port(), self.path("pid")
+        left = support.run(self.command("iperf3") + ("-s", "-D", "-p", port, "-I", pidfile))
+        self.assertEqual(left.code, 0, left)
+        support.wait_until(lambda: support.listens(port), "the daemon listens")
+        with open(pidfile) as handle:
+            pid = int(handle.read())
+        try:
+            self.assertEqual(names_of(pid), {"iperf3"})
+        finally:
+            os.kill(pid, signal.SIGTERM)
+
+    def test_from_standard_input(self):
+        port = support.free_port()
+        with open(support.PROGRAM) as source, support.Program(
+                (sys.executable, "-", "-s", "-p", port), stdin=source) as program:
+            support.wait_for_listener(program, port)
+            self.assertEqual(names_of(program.pid), {"pyperf3"})
+
+    def test_a_program_that_imports_it_keeps_its_name(self):
+        code = ("import pyperf3\n"
+                "before = open('/proc/self/comm').read()\n"
+                "settings = pyperf3.Settings(client='127.0.0.1', port=1)\n"
+                "for event in pyperf3.Client(settings): pass\n"
+                "pyperf3.main(['iperf3', '--version'])\n"
+                "print(open('/proc/self/comm').read() == before)\n")
+        left = support.run((sys.executable, "-B", "-c", code),
+                           env=support.environment(PYTHONPATH=support.ROOT))
+        self.assertEqual(left.lines()[-1:], ["True"], left)
+
+
+@unittest.skipUnless(os.name == "posix" and shutil.which("make"), "no make here")
+class Installed(Folder):
+    def make(self, target, **variables):
+        """Run make; returns what it printed."""
+        variables.setdefault("PREFIX", self.path("a prefix"))
+        left = support.run(["make", "-C", support.ROOT, target, "PYTHON=" + sys.executable] + [
+            "%s=%s" % pair for pair in variables.items()])
+        self.assertEqual(left.code, 0, left)
+
+    def files(self):
+        """Return the files, and the empty folders."""
+        return sorted(os.path.normpath(os.path.relpath(os.path.join(folder, name), self.folder))
+                      for folder, folders, names in os.walk(self.folder)
+                      for name in names or ([] if folders else ["."]))
+
+    def test_into_an_empty_prefix_and_away_again(self):
+        self.make("install")
+        cached, = glob.glob(self.path("a prefix", "lib", "pyperf3", "__pycache__", "*.pyc"))
+        self.assertEqual(self.files(), [
+            "a prefix/bin/pyperf3", "a prefix/lib/pyperf3/__pycache__/" + os.path.basename(cached),
+            "a prefix/lib/pyperf3/pyperf3.py"])
+        self.make("install-iperf3")
+        self.check("pyperf3")
+        self.check("iperf3")
+        with open(self.path("stranger"), "w") as handle:
+            handle.write("#!/bin/sh\n")
+        self.make("uninstall")
+        self.assertEqual(self.files(), ["a prefix", "stranger"])
+        self.make("uninstall")
+
+    def check(self, name):
+        """See that the program of this name is used with its cache, and says its name."""
+        program = (self.path("a prefix", "bin", name),)
+        left = support.run(program + ("--version",))
+        self.assertTrue(left.out.startswith("iperf 3.22 (pyperf3 "), left)
+        left = support.run(program + ("--nosuch",), env=support.environment(PYTHONVERBOSE="1"))
+        self.assertIn("\n%s: unrecognized option '--nosuch'\n" % name, left.err)
+        self.assertRegex(left.err, r"matches .*/a prefix/bin/\.\./lib/pyperf3/pyperf3\.py\n")
+        self.assertNotIn("wrote", left.err)
+        self.assertIn("Usage: %s [" % name, support.run(program + ("--help",)).out)
+        client, server = support.run_pair(program, program, ("-n", "1M", "-J"), ("-J",))
+        self.assertEqual((client.code, server.code, client.err, server.err), (0, 0, "", ""))
+        if LINUX:
+            server, port = support.start_server(program)
+            with server:
+                self.assertEqual(names_of(server.pid), {name})
+                server.signal(signal.SIGINT)
+                self.assertEqual(server.finish().code, 0)
+
+    def test_packages_that_an_option_needs_are_found(self):
+        """The launcher leaves the folders of packages out until one is asked for."""
+        self.make("install")
+        with open(self.path("a prefix", "bin", "pyperf3")) as handle:
+            lines = handle.read().split("\n")
+        lines[-2:] = ["pyperf3.name_process('x'); import wanted; print(wanted.HERE)", ""]
+        os.mkdir(self.path("site"))
+        with open(self.path("site", "wanted.py"), "w") as handle:
+            handle.write("HERE = 'found'\n")
+        with open(self.path("usercustomize.py"), "w") as handle:
+            handle.write("import sys; sys.path.append(%r)\n" % self.path("site"))
+        with open(self.path("run"), "w") as handle:
+            handle.write("\n".join(lines).replace("../lib", "a prefix/lib"))
+        left = support.run((sys.executable, "-S", self.path("run")), env=support.environment(
+            PYTHONPATH=self.folder, HOME=self.folder))
+        self.assertEqual(left.out, "found\n", left)
+
+    def test_below_another_root(self):
+        self.make("install-iperf3", DESTDIR=self.path("root"), PREFIX="/usr")
+        left = support.run((self.path("root", "usr", "bin", "iperf3"), "--loopback", "-n", "1M"))
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        os.symlink(self.path("root", "usr", "bin", "iperf3"), self.path("other"))
+        left = support.run((self.path("other"), "-q"))
+        self.assertTrue(left.err.startswith("other: invalid option -- 'q'\n"), left)
+        self.make("uninstall", DESTDIR=self.path("root"), PREFIX="/usr")
+        self.assertEqual(self.files(), ["other", "root/usr"])
+
+    def test_an_iperf3_that_is_another_stays(self):
+        os.makedirs(self.path("a prefix", "bin"))
+        with open(self.path("a prefix", "bin", "iperf3"), "w") as handle:
+            handle.write("the real one")
+        with self.assertRaises(AssertionError):
+            self.make("install-iperf3")
+        self.make("uninstall")
+        self.assertEqual(self.files(), ["a prefix/bin/iperf3"])
+        with open(self.path("a prefix", "bin", "iperf3")) as handle:
+            self.assertEqual(handle.read(), "the real one")
+
+    def test_as_a_module_in_its_folder(self):
+        shutil.copy(support.PROGRAM, self.folder)
+        for _ in range(2):
+            left = support.run((sys.executable, "-m", "pyperf3", "-q"), cwd=self.folder,
+                               env=support.environment(PYTHONDONTWRITEBYTECODE=None,
+                                                       PYTHONVERBOSE="1"))
+            self.assertIn("pyperf3.py: invalid option -- 'q'\n", left.err)
+        self.assertRegex(left.err, r"matches .*pyperf3\.py\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
