@@ -159,6 +159,9 @@ STEP_TIMEOUT = 10.0  # a server's wait for each piece of the set-up
 REPLY_TIMEOUT = 30.0  # a client's wait for a connection, and for each answer of the server
 HELLO_TIMEOUT = 8.0  # a client's wait for the answer to a UDP stream's first datagram
 HELLO_INTERVAL = 0.25  # after which it is sent again
+CONNECT_DELAY = 0.25  # of silence, after which a name's next address is tried, too (RFC 8305)
+REOPEN_TIME = 0.3  # after its beginning, in which a connection may meet a listener in between
+REOPEN_DELAY = 0.05  # before that is tried again
 FILE_TIMEOUT = 10.0  # for the rest of a file (-F) to arrive
 CLOSING_TIMEOUT = 2.0  # for the other side's end of file; iperf3 waits 10
 DATA_TIMEOUT = 120.0  # without received data, as iperf3's --rcv-timeout
@@ -309,6 +312,7 @@ ERRORS = {
     905: ("unable to set up QUIC", True),
     906: ("--quic cannot be combined with", True),
     907: ("bogus value for --quic-iw (maximum = %d)" % MAX_INITIAL_WINDOW, False),
+    908: ("the server serves clients with --tls only", False),
 }
 
 
@@ -318,17 +322,19 @@ class IperfError(Exception):
     number: iperf3's error number (a key of ERRORS; others are shown as int_errno=N).
     cause: what follows the text: an OSError, or a text; None if nothing is known.
     remote_errno: set if a server reported the error: its errno, 0 for none.
-    hint: a line that comes before the error's, of an error in the arguments a remark behind it.
+    hint: a line that comes before the error's.
+    remark: what follows the text in brackets for readers, but not in JSON: what failed, say.
     settings: of an error in the arguments: what was read before it.
     document: the results so far, where the error ended a test (set by the driver).
     """
 
-    def __init__(self, number, cause=None, remote_errno=None):
+    def __init__(self, number, cause=None, remote_errno=None, remark=None):
         self.number = number
         self.cause = cause
         self.remote_errno = remote_errno
         self.document = None
         self.hint = None
+        self.remark = remark
         self.settings = None
         Exception.__init__(self, number, cause, remote_errno)
 
@@ -339,13 +345,20 @@ class IperfError(Exception):
 
     def __str__(self):
         text, has_detail = ERRORS.get(self.number, ("int_errno=%d" % self.number, True))
-        if isinstance(self.cause, OSError):
-            detail = self.cause.strerror or str(self.cause)
-        else:
-            detail = self.cause or ""
+        detail = self.reason()
         if has_detail or detail:
             text = "%s: %s" % (text, detail)
         return text
+
+    def reason(self):
+        """Return the text of the cause, empty if there is none."""
+        if isinstance(self.cause, OSError):
+            return self.cause.strerror or str(self.cause)
+        return self.cause or ""
+
+    def told(self):
+        """Return the text with the remark."""
+        return "%s (%s)" % (self, self.remark) if self.remark else str(self)
 
 
 def as_failure(error):
@@ -517,6 +530,11 @@ def _digits(text):
     return atoi(text)
 
 
+def _duration(text):
+    # iperf3: its atoi makes 0 of these, which is a test without end.
+    return 0 if text.strip().lower() in ("inf", "infinity") else _digits(text)
+
+
 def _interval(text):
     value = atof(text)
     if value and not MIN_INTERVAL <= value <= MAX_INTERVAL:
@@ -685,8 +703,8 @@ OPTIONS = (
             "after the slash: seconds of the average (default %d)" % DEFAULT_LIMIT_INTERVAL),
     _option("--server-max-duration", "server_max_duration", _bounded(atoi, 0, MAX_TIME, 5), 0, "S",
             _SERVER, "#", "refuse tests that take more seconds"),
-    _option("-t --time", "time", _bounded(_digits, 0, MAX_TIME, 5), None, "C", _CLIENT, "#",
-            "seconds to measure (default %d); 0: until stopped" % DEFAULT_TIME),
+    _option("-t --time", "time", _bounded(_duration, 0, MAX_TIME, 5), None, "C", _CLIENT, "#",
+            "seconds to measure (default %d); 0 or inf: until stopped" % DEFAULT_TIME),
     _option("-n --bytes", "bytes", _unsigned_size, 0, "C", _CLIENT, "#[KMGT]",
             "bytes to send instead of a time"),
     _option("-k --blockcount", "blocks", _unsigned_size, 0, "C", _CLIENT, "#[KMGT]",
@@ -778,7 +796,7 @@ OPTIONS = (
     _option("--pacing-timer", "pacing_timer", _pacing_timer, None, "C", _CLIENT, "#[KMG]",
             "microseconds between looks at the rate, of servers before\n3.18"),
     _option("--connect-timeout", "connect_timeout", _size, None, "C", _CLIENT, "#",
-            "milliseconds to wait for the control connection"),
+            "milliseconds to wait for the control connection (default\n%d)" % (REPLY_TIMEOUT * 1000)),
     _option("--idle-timeout", "idle_timeout", _bounded(atoi, 1, MAX_TIME, 30), 0, "S", _SERVER, "#",
             "with -1: end after so many seconds without a client"),
     _option("--rcv-timeout", "rcv_timeout", _bounded(atoi, 100, 86400000, 31), None, "CS", _BOTH,
@@ -859,17 +877,20 @@ class UsageError(Exception):
     """Report an argument vector that getopt_long would refuse; str() is its message."""
 
 
-def split_arguments(arguments, posixly_correct=False):
+def split_arguments(arguments, posixly_correct=False, strays=None):
     """Yield (Option, argument or None) for an argument vector, as GNU getopt_long reads it.
 
     Words that are no options are skipped (iperf3 ignores them), or end the options if
-    `posixly_correct`. Raises UsageError with getopt_long's text, without the program's name.
+    `posixly_correct`; strays: a list to which they are added. Raises UsageError with
+    getopt_long's text, without the program's name.
     """
     short = {name[1]: option for option in OPTIONS for name in option.names
              if not name.startswith("--")}
     words = collections.deque(arguments)
     while words:
         word = words.popleft()
+        if strays is not None and not word.startswith("-"):
+            strays.append(word)
         if word == "--" or (posixly_correct and (word == "-" or not word.startswith("-"))):
             return
         if word.startswith("--"):
@@ -940,7 +961,7 @@ class Settings:
     def __init__(self, **values):
         for option in OPTIONS:
             setattr(self, option.dest, option.default)
-        self.explicit = set()  # the names that were given
+        self.explicit = {}  # the names that were given, and the rows of OPTIONS
         self.timed = False  # an end condition -t was given
         by_name = {name.replace("-", "_"): option for option in reversed(OPTIONS)
                    for name in [option.dest] + option.long_names}
@@ -952,7 +973,7 @@ class Settings:
                 if value:
                     self.apply(option, None)
             elif value is not None:
-                if isinstance(value, float) and name != "interval":
+                if isinstance(value, float) and name != "interval" and value - value == 0:
                     if value != int(value):
                         raise TypeError("%s must be a whole number" % name)
                     value = int(value)
@@ -968,16 +989,18 @@ class Settings:
         before: a vector of options that come before it; find_keys: as for check().
         Stops at --help and --version, as iperf3 does. Raises UsageError, IperfError.
         """
-        settings = cls()
+        settings, strays = cls(), []
         try:
             for words in (before, arguments):
-                for option, value in split_arguments(words, posixly_correct):
+                for option, value in split_arguments(words, posixly_correct, strays):
                     settings.apply(option, value)
                     if settings.help or settings.version:
                         return settings
             settings.check(find_keys)
         except IperfError as error:
             error.settings = settings  # as far as they were read
+            if error.number == 2 and strays:
+                error.remark = "did you mean -c %s?" % strays[0]
             raise
         return settings
 
@@ -986,7 +1009,7 @@ class Settings:
         if text is None:
             text = option.optional
         value = True if option.read is None else option.read(text)
-        self.explicit.add(option.dest)
+        self.explicit[option.dest] = option
         if option.dest in ("server", "client", "loopback"):
             if self.server and option.dest != "server" or (
                     option.dest == "server" and (self.client is not None or self.loopback)):
@@ -1019,18 +1042,19 @@ class Settings:
         is_client = self.client is not None or self.loopback
         for side, number in (("S", 3), ("C", 4)):
             if is_client if side == "S" else self.server:
-                for option in OPTIONS:
-                    if option.side == side and option.dest in self.explicit and (
-                            option.dest != "authorized_users_path"):  # iperf3: it comes later
-                        raise IperfError(number)
+                names = ["/".join(option.names) for option in self.explicit.values()
+                         if option.side == side
+                         and option.dest != "authorized_users_path"]  # iperf3: it comes later
+                if names:
+                    raise IperfError(number, remark=", ".join(names))
         if self.server and self.affinity and self.affinity[1] is not None:
-            raise IperfError(4)
+            raise IperfError(4, remark="-A n,m")
         if is_client and (self.username is None) != (self.rsa_public_key_path is None):
             raise IperfError(22)
         if is_client and self.username is not None and find_keys:
             find_keys(self)
         if is_client and self.authorized_users_path is not None:
-            raise IperfError(3)
+            raise IperfError(3, remark="--authorized-users-path")
         if is_client and self.rcv_timeout is not None and not (
                 self.reverse or self.bidirectional):
             raise IperfError(32, "")
@@ -1101,6 +1125,10 @@ def help_text(program="pyperf3.py"):
                 lines += [" " * 28 + more for more in text[1:]]
     lines += [
         "", "[KMGT] are units: 1024 and its powers for sizes, 1000 and its powers for rates.",
+        "", "A client waits %d s for each answer of the server, %d s for that to a stream's first"
+        " datagram;" % (REPLY_TIMEOUT, HELLO_TIMEOUT),
+        "a server %d s for each step of the set-up, %d s for the end of a test behind its time."
+        % (STEP_TIMEOUT, WATCHDOG_GRACE),
         "", "Environment:",
         "  PYPERF3_OPTS              options of a client, before those of its command line",
         "  IPERF3_PASSWORD           the password for --username (RIPERF3_PASSWORD is looked at",
@@ -2278,6 +2306,14 @@ def plain_address(address):
     return host, port
 
 
+def place_text(address, local=None, device=None):
+    """Return a socket address, and where on this host what leads there begins, for readers."""
+    text = "%s port %d" % plain_address(address)
+    if local:
+        text += " from " + (place_text(local) if local[1] else local[0])
+    return text + (" on " + device if device else "")
+
+
 def families(settings):
     """Return the address family that -4 or -6 asks for, AF_UNSPEC without either."""
     if settings.version4:
@@ -2358,11 +2394,10 @@ def open_listener(host, port, family, device=None, window=0, multipath=False):
             places = [(each, ("::" if each != socket.AF_INET else "0.0.0.0", port))
                       for each in candidates]
         else:
-            found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0,
-                                       socket.AI_PASSIVE)
-            places = [(found[0][0], found[0][4])]
+            places = [(row[0], row[4]) for row in socket.getaddrinfo(
+                host, port, family, socket.SOCK_STREAM, 0, socket.AI_PASSIVE)]
     except (OSError, UnicodeError) as error:
-        raise IperfError(102, error)
+        raise IperfError(102, error, remark="%s port %d" % (host, port))
     for number, (each, address) in enumerate(places):
         sock = None
         try:
@@ -2385,7 +2420,7 @@ def open_listener(host, port, family, device=None, window=0, multipath=False):
                 sock.close()
             lacking = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
             if number + 1 == len(places) or error.errno not in lacking:
-                raise IperfError(102, error)
+                raise IperfError(102, error, remark=place_text(address, None, device))
         except IperfError:
             sock.close()
             raise
@@ -4467,14 +4502,14 @@ def in_thread(function, patience):
 
 
 def look_up(host, port, family, deadline):
-    """Resolve a name, in a task; returns getaddrinfo's first row.
+    """Resolve a name, in a task; returns getaddrinfo's rows.
 
     The resolver blocks, so a name (not an address) is looked up in a thread, which lets
     signals and the deadline through. Raises IperfError 103.
     """
     try:
         return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0,
-                                  socket.AI_NUMERICHOST)[0]
+                                  socket.AI_NUMERICHOST)
     except socket.gaierror as error:
         if error.errno != socket.EAI_NONAME and error.errno != getattr(
                 socket, "EAI_ADDRFAMILY", None):
@@ -4482,7 +4517,7 @@ def look_up(host, port, family, deadline):
     except (OSError, UnicodeError) as error:
         raise IperfError(103, error)
     answer = yield from in_thread(
-        lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0],
+        lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM),
         deadline - time.monotonic())
     if answer is None:
         raise IperfError(103, "name resolution timed out")
@@ -4527,9 +4562,66 @@ def connect(address, local, device, deadline, number, prepare=None, port=0,
         if sock is not None:
             sock.close()
         if isinstance(error, (OSError, UnicodeError)):
-            raise IperfError(number, error)
+            local = local and local[:1] + (port,)
+            raise IperfError(number, error, remark=place_text(place, local, device))
         raise
     return sock
+
+
+class Race:
+    """Connect to the first of several addresses that answers, as in RFC 8305.
+
+    tries: the addresses (rows of getaddrinfo) that were tried so far, each with its IperfError,
+    None as long as it has none. All are begun before the deadline, and have until then.
+    """
+
+    def __init__(self, loop, attempt):
+        """attempt: a function from an address to a task like connect()."""
+        self._loop, self._attempt = loop, attempt
+        self._first = None  # the address that answered, and its socket
+        self._due = 0.0  # when to try the next address
+        self._task = None
+        self.tries = collections.OrderedDict()
+
+    def run(self, task, addresses, deadline):
+        """Connect, in a task, which is `task`; returns (address, socket). Raises IperfError."""
+        self._task, tasks, first = task, [], None
+        waiting = collections.deque(collections.OrderedDict.fromkeys(addresses))
+        delay = min(CONNECT_DELAY, (deadline - time.monotonic()) / len(waiting))
+        try:
+            while self._first is None:
+                if waiting and time.monotonic() >= self._due:
+                    self._due = time.monotonic() + delay
+                    self.tries[waiting[0]] = None
+                    tasks.append(self._loop.spawn(self._try(waiting.popleft())))
+                elif not waiting and None not in self.tries.values():
+                    raise self._telling_error()
+                yield Wait(None, 0, self._due if waiting else None)
+            first, self._first = self._first, ()
+            return first
+        finally:
+            for other in tasks:
+                self._loop.wake(other, IperfError(103, "another address answered"))
+            if first is None and self._first:
+                self._first[1].close()
+
+    def _try(self, address):
+        try:
+            sock = yield from self._attempt(address)
+            if self._first is None:
+                self._first = (address, sock)
+            else:
+                sock.close()
+        except Exception as error:
+            self.tries[address], self._due = as_failure(error), 0.0
+        self._loop.wake(self._task)
+
+    def _telling_error(self):
+        """Return the last error that is no want of a way, or of an own address."""
+        errors = list(self.tries.values())
+        lacking = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+        return ([error for error in errors if error.errno not in lacking
+                 and not isinstance(error.cause, socket.gaierror)] or errors)[-1]
 
 
 def secure(sock, context, host, deadline, step="", hint=""):
@@ -5544,9 +5636,10 @@ class Event(dict):
     """A moment of a test: `event` (its name), `data` (a piece of the JSON document), and more.
 
     start, interval, end, error, server_output_text, server_output_json: as in iperf3's
-    --json-stream. Others are for text and the document: version, listening, connecting, asked,
-    accepted, connected, debug, done (always the last of a test; `ok` tells how it went). `server`
-    tells the side; a server's events carry `test`, the number of the test.
+    --json-stream. Others are for text and the document: version, listening, waiting (once a second
+    for a connection; at last with no data), connecting, asked, accepted, connected, debug, done
+    (always the last of a test; `ok` tells how it went). `server` tells the side; a server's events
+    carry `test`, the number of the test.
     """
 
 
@@ -6055,7 +6148,7 @@ class Test:
         """End measuring, in a task: stop the workers, take the last figures.
 
         now: when the end came. The workers see the stop within a call; the wait for one that
-        is blocked is short, and a sender is woken afterwards.
+        is blocked is short, and end_streams() wakes a sender afterwards.
         """
         ints, patience = self._counters.ints, 0.003
         if self._amount() and not self._datagrams:
@@ -6079,13 +6172,23 @@ class Test:
             now += time.monotonic() - asked
         self.finish(now)
         for stream in self.streams:
-            if stream.sender:
-                stream.worker.wake(socket.SHUT_WR)
             if stream.sender and self._datagrams and ints[stream.line + _STATUS] == _FAILED:
                 raise IperfError(205, self._worker_error(stream))
+        if self.settings.file:
+            self.end_streams()
         if self.settings.file and self._all_complete():
             # differs: an iperf3 that hears of the end drops what it has not yet put into its file.
             yield from pause(0.05)
+
+    def end_streams(self):
+        """Send the end of file on the streams that this end sent, which wakes blocked senders.
+
+        Of a file (-F) it belongs to the data. Else the other end has to know first that the test is
+        over: some take it for the end of everything.
+        """
+        for stream in self.streams:
+            if stream.sender:
+                stream.worker.wake(socket.SHUT_WR)
 
     def _wake_receivers(self):
         """Let the UDP receivers take what has come, and end; returns how long to wait for them."""
@@ -6487,11 +6590,15 @@ class Client(Driver):
             except KeyTrouble as trouble:
                 raise IperfError(22, str(trouble))
         self._control = None
+        self._task = None  # in which the conversation runs
+        self._until = 0.0  # the deadline of the step that may be waited for
+        self._waits = False  # that was told
+        self._race = None  # of the control connection
+        self._address = None  # row of getaddrinfo: the server's, which answered
+        self._own_addresses = {}  # of -B, and of -X, by the family
         self._parameters = Parameters.from_settings(settings)
         self._test = None
         self._last_state = 0
-        self._local = None  # address to bind to (-B)
-        self._associated = []  # further ones of an SCTP association (-X)
         self._context = self._tls = None  # of TLS, and what was agreed on
         self._quic = None  # the QuicEnd
         self._keepalive = None  # of the control connection
@@ -6499,7 +6606,7 @@ class Client(Driver):
         self._reported = False  # the summary went out
 
     def __iter__(self):
-        task = self._loop.spawn(self._run())
+        task = self._task = self._loop.spawn(self._run())
         stopping = False
         try:
             while not task.done or self._events:
@@ -6551,11 +6658,12 @@ class Client(Driver):
     def _run(self):
         patience = CLOSING_TIMEOUT
         try:
-            yield from self._connect()
-            yield from self._exchange_parameters()
+            self._prepare_test()
+            yield from self._reach_server()
             if self.settings.connect_only:
                 yield from self._leave()
             else:
+                yield from self._exchange_parameters()
                 yield from self._create_streams()
                 yield from self._measure()
                 yield from self._exchange_results()
@@ -6568,28 +6676,81 @@ class Client(Driver):
         if self._control is not None:
             yield from close_orderly(self._control, patience)
 
-    def _connect(self):
-        settings = self.settings
-        test = self._test = Test(settings, self._parameters, False, self._emit)
-        self._emit("version", test.start)
-        if settings.file:
+    def _prepare_test(self):
+        self._test = Test(self.settings, self._parameters, False, self._emit)
+        self._emit("version", self._test.start)
+        if self.settings.file:
             self._measure_file()
-        if settings.quic:
+        if self.settings.quic:
             self._quic = self._make_quic_end()
-        timeout = REPLY_TIMEOUT
-        if settings.connect_timeout:
-            timeout = settings.connect_timeout / 1000.0
-        deadline = time.monotonic() + timeout
-        self._address = yield from look_up(settings.client, settings.port, families(settings),
-                                           deadline)
-        if settings.bind:
-            self._local = (yield from look_up(settings.bind, 0, self._address[0], deadline))[4]
-        for name in settings.xbind if settings.sctp else ():
-            row = yield from look_up(name, 0, self._address[0], deadline)
-            self._associated.append(row[4])
-        begin = time.monotonic()
-        sock = self._control = yield from self._dial(deadline, 103)
-        self._begin = begin
+
+    def _reach_server(self):
+        """Connect, and say the cookie, until the server asks for the parameters, in a task."""
+        timeout = self.settings.connect_timeout
+        deadline = time.monotonic() + (timeout / 1000.0 if timeout else REPLY_TIMEOUT)
+        waiting = self._loop.spawn(self._tell_of_waiting())
+        try:
+            try:
+                yield from self._connect(deadline)
+            except IperfError as error:
+                if not self._met_no_listener(error):
+                    raise
+                # iperf3's server opens its port anew behind each test.
+                if self._control is not None:
+                    self._control.close()
+                    self._control = None
+                yield from pause(REOPEN_DELAY)
+                yield from self._connect(deadline)
+        except IperfError as error:
+            if error.number in (103, 105, 109, 110, 112):
+                error.remark = self._reached_text(error)
+            raise
+        finally:
+            self._loop.wake(waiting, IperfError(0))
+            if self._waits:
+                self._emit("waiting", None)
+
+    def _met_no_listener(self, error):
+        """Return whether the server's port may just have been between two listeners."""
+        broken = any(isinstance(each, ConnectionError) for each in (error.cause, error.__context__))
+        return ((broken or error.number == 109)
+                and time.monotonic() - self._begin < REOPEN_TIME)
+
+    def _reached_text(self, error):
+        """Return the addresses to which the control connection was to lead, for an error."""
+        settings, tries = self.settings, self._race.tries if self._race else {}
+        places = []
+        for address, trouble in tries.items():
+            place = trouble and trouble.remark or place_text(address[4])
+            if len(tries) > 1:
+                place += ": %s" % (trouble.reason() if trouble else error.reason())
+            places.append(place)
+        if not places:
+            return "%s port %d" % (settings.client, settings.port)
+        if len(tries) == 1 and plain_address(next(iter(tries))[4])[0] == settings.client:
+            return places[0]
+        return "%s: %s" % (settings.client, "; ".join(places))
+
+    def _tell_of_waiting(self):
+        """Emit once a second what is waited for, and for how long, in a task that is ended."""
+        while True:
+            yield from pause(1.0)
+            tries = self._race.tries if self._race else {}
+            places = [plain_address(address[4])[0] for address, error in tries.items()
+                      if error is None]
+            self._waits = True
+            self._emit("waiting", {
+                "host": self.settings.client, "port": self.settings.port, "addresses": places,
+                "connected": self._control is not None,
+                "seconds": max(0.0, self._until - time.monotonic())})
+
+    def _connect(self, deadline):
+        settings, test, self._until = self.settings, self._test, deadline
+        addresses = yield from look_up(settings.client, settings.port, families(settings), deadline)
+        self._begin = begin = time.monotonic()
+        self._race = Race(self._loop, functools.partial(self._dial, deadline))
+        self._address, sock = yield from self._race.run(self._task, addresses, deadline)
+        self._control = sock
         test.own["connect_seconds"] = round(time.monotonic() - begin, 6)
         self._keepalive = prepare_control(sock, settings)
         if settings.tls:
@@ -6602,6 +6763,26 @@ class Client(Driver):
         test.start_cpu()
         self._cookie = make_cookie()
         yield from write_all(sock, self._cookie, deadline, 105)
+        self._until = time.monotonic() + REPLY_TIMEOUT
+        yield from self._expect(PARAM_EXCHANGE)
+        test.own["first_byte_seconds"] = round(time.monotonic() - begin, 6)
+
+    def _dial(self, deadline, address):
+        """Connect to one address of the server's, in a task; returns the socket."""
+        settings, family = self.settings, address[0]
+        if family not in self._own_addresses:
+            names = ([settings.bind] if settings.bind else [None]) + (
+                list(settings.xbind) if settings.sctp else [])
+            own = []
+            for name in names:
+                try:
+                    own.append(name and (yield from look_up(name, 0, family, deadline))[0][4])
+                except IperfError as error:
+                    error.remark = "%s from %s" % (place_text(address[4]), name)
+                    raise
+            self._own_addresses[family] = own
+        return (yield from connect(address, self._own_addresses[family][0], settings.bind_dev,
+                                   deadline, 103))
 
     def _secure(self, sock, deadline, step, hint=""):
         """Set up TLS on a connection, in a task; returns the TlsSocket. Raises IperfError 903."""
@@ -6614,9 +6795,6 @@ class Client(Driver):
         host = self.settings.client.partition("%")[0]
         deadline = min(deadline, time.monotonic() + STEP_TIMEOUT)
         return (yield from secure(sock, self._context, host, deadline, step, hint))
-
-    def _dial(self, deadline, number):
-        return connect(self._address, self._local, self.settings.bind_dev, deadline, number)
 
     def _dial_stream(self, index, deadline):
         """Connect the socket of stream `index`, in a task; returns it."""
@@ -6633,7 +6811,8 @@ class Client(Driver):
         if parameters.flowlabel and address[0] == _AF_INET6:
             place = address[4][:2] + (parameters.flowlabel,) + address[4][3:]
             address = address[:4] + (place,)
-        return connect(address, self._local, settings.bind_dev, deadline, 203, prepare, port, make)
+        return connect(address, self._own_addresses[address[0]][0], settings.bind_dev, deadline,
+                       203, prepare, port, make)
 
     def _measure_file(self):
         """-F: see that the file can be sent; without -t, -n, -k its size is the amount."""
@@ -6656,6 +6835,7 @@ class Client(Driver):
             return
         if state == ACCESS_DENIED:
             self._last_state = state
+            yield from self._read_reason()
             raise IperfError(121)
         if state == SERVER_ERROR:
             self._last_state = state
@@ -6663,6 +6843,15 @@ class Client(Driver):
         if state == SERVER_TERMINATE:
             raise IperfError(120)
         raise IperfError(110, (yield from self._what_came(state)))
+
+    def _read_reason(self):
+        """Raise the reason that a pyperf3 gives behind the byte of a busy server, if it does."""
+        try:
+            state = yield from read_state(self._control, time.monotonic() + 0.5, "reason")
+        except IperfError:
+            return
+        if state == SERVER_ERROR:
+            raise (yield from self._read_server_error())
 
     def _read_server_error(self):
         deadline = time.monotonic() + STEP_TIMEOUT
@@ -6697,10 +6886,6 @@ class Client(Driver):
 
     def _exchange_parameters(self):
         parameters, sock, start = self._parameters, self._control, self._test.start
-        yield from self._expect(PARAM_EXCHANGE)
-        self._test.own["first_byte_seconds"] = round(time.monotonic() - self._begin, 6)
-        if self.settings.connect_only:
-            return
         deadline = time.monotonic() + REPLY_TIMEOUT
         mss = maximum_segment(sock)
         block = self._choose_length(mss) if parameters.protocol == "UDP" else None
@@ -6793,7 +6978,7 @@ class Client(Driver):
         """Set the options of an SCTP stream's socket before it connects."""
         parameters, settings = self._parameters, self.settings
         prepare_association(sock, parameters.no_delay, parameters.mss, settings.nstreams,
-                            self._associated)
+                            self._own_addresses[self._address[0]][1:])
         self._note_buffers(set_window(sock, parameters.window))
         if parameters.tos:
             set_tos(sock, parameters.tos)
@@ -6970,6 +7155,7 @@ class Client(Driver):
     def _exchange_results(self):
         test, sock = self._test, self._control
         yield from self._expect(EXCHANGE_RESULTS)
+        test.end_streams()
         deadline = time.monotonic() + REPLY_TIMEOUT
         document = results_to_json(test.results())
         self._debug_document("send_results", document)
@@ -7035,7 +7221,7 @@ class Client(Driver):
         self._done(False)
 
     def _report(self, error):
-        first, lines = str(error), ["error - %s" % error]
+        first, lines = str(error), ["error - %s" % error.told()]
         if error.hint:
             lines.insert(0, error.hint)
         if error.remote_errno is not None:
@@ -7074,8 +7260,10 @@ def server_error_text(error):
 
 def server_error_line(error):
     """Return an error's line of text, with the hint before it, but for the program's name."""
-    hint = getattr(error, "hint", None)
-    return ("%s\niperf3: " % hint if hint else "") + server_error_text(error)
+    text, hint = server_error_text(error), getattr(error, "hint", None)
+    if getattr(error, "remark", None):
+        text += " (%s)" % error.remark
+    return ("%s\niperf3: " % hint if hint else "") + text
 
 
 def make_gate(settings):
@@ -7632,7 +7820,7 @@ class Session(Debugging):
             return False
         if self.settings.tls_only and not self._has_tls():
             self._emit("warning", "%s wants a test without TLS" % self.host)
-            yield from self._deny()
+            yield from self._deny(IperfError(908))
             return False
         session = self._server.find(data)
         if session is not None and session._has_tls() == self._has_tls():
@@ -7696,8 +7884,10 @@ class Session(Debugging):
         except IperfError:
             pass
 
-    def _deny(self):
-        yield from self._say_good_bye(encode_state(ACCESS_DENIED))
+    def _deny(self, reason=None):
+        """Close with the byte of a busy server; a pyperf3 reads on for an IperfError."""
+        yield from self._say_good_bye(
+            encode_state(ACCESS_DENIED) + (encode_error(reason) if reason else b""))
 
     def _say_good_bye(self, data):
         """Send the last bytes of a conversation, if they go, and close."""
@@ -8057,6 +8247,7 @@ class Session(Debugging):
                 raise IperfError(160, "test is terminated by the server")
         self._stepped = now
         yield from test.stop(now)
+        test.end_streams()
         test.emit_last_interval()
         test.emit_end()
 
@@ -9089,17 +9280,48 @@ def occupy_standard_descriptors():
             os.open(os.devnull, os.O_RDWR)
 
 
-def complain(text):
+def complain(text, end="\n"):
     """Write a line to standard error, if there is one."""
     try:
         stream = getattr(sys.stderr, "buffer", None)
         if stream is not None:
-            stream.write(to_bytes(text + "\n"))
+            stream.write(to_bytes(text + end))
         else:
-            sys.stderr.write(text + "\n")
+            sys.stderr.write(text + end)
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         pass
+
+
+class WaitingLine:
+    """The line that tells at a terminal what a client waits for; it is replaced, and goes again."""
+
+    def __init__(self):
+        self._length = 0
+
+    def show(self, waiting):
+        """Show the data of an event; None takes the line away."""
+        try:
+            if not sys.stderr.isatty():
+                return
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+        except (OSError, ValueError, AttributeError):
+            return
+        text = self._text(waiting)[:columns - 1] if waiting else ""
+        complain("\r" + text.ljust(self._length), end="\r")
+        self._length = len(text)
+
+    @staticmethod
+    def _text(waiting):
+        host, addresses = waiting["host"], [each for each in waiting["addresses"]
+                                            if each != waiting["host"]]
+        if addresses:
+            host += " (%s)" % ", ".join(addresses)
+        verb, what = "waiting for", " to answer"
+        if not waiting["connected"]:
+            verb, what = ("connecting to" if waiting["addresses"] else "looking up"), ""
+        return "%s %s port %d%s, for %.0f seconds more" % (
+            verb, host, waiting["port"], what, waiting["seconds"])
 
 
 def make_renderer(settings):
@@ -9152,11 +9374,14 @@ def run_driver(driver, settings, output):
     text = not (settings.json or settings.json_stream)
     named = settings.max_clients > 1
     complaints = collections.defaultdict(list)  # of each test, which come after its summary
+    line = WaitingLine()
     with Signals(driver):
         for event in driver:
             if event["event"] == "accepted" or (event["event"] == "done" and event.get("server")):
                 output.reopen_log()
-            if event["event"] == "warning":
+            if event["event"] == "waiting":
+                line.show(event["data"])
+            elif event["event"] == "warning":
                 complain("\n".join(error_lines(event, named)))
             elif event["event"] == "debug" and event["level"] <= settings.debug:
                 output.complain([(test_tag(event) if named else "") + line
@@ -9196,7 +9421,7 @@ def run_loopback(settings, output):
     try:
         listener = open_listener(host, 0, family)
     except IperfError as error:
-        complain("iperf3: error - %s" % error)
+        complain("iperf3: error - %s" % error.told())
         return 1
     settings.client, settings.port = host, listener.getsockname()[1]
     server_settings = Settings(server=True, one_off=True, threads=settings.threads,
@@ -9416,7 +9641,7 @@ def read_arguments(arguments):
     try:
         return Settings.from_arguments(arguments, strict, before, find_keys)
     except IperfError as error:
-        error.hint = "PYPERF3_OPTS: %s" % more
+        error.remark = "; ".join(filter(None, (error.remark, "PYPERF3_OPTS: %s" % more)))
         raise
 
 
@@ -9430,8 +9655,9 @@ def main(argv=None):
     """Run the command line; argv is sys.argv unless given. Returns the exit status."""
     argv = sys.argv if argv is None else argv
     program = argv[0] if argv and argv[0] not in ("", "-", "-c") else "iperf3"
-    usage = ("\nUsage: iperf3 [-s|-c host] [options]\n"
-             "Try `iperf3 --help' for more information.")
+    name = "iperf3" if os.path.basename(program) == "iperf3" else program
+    usage = ("\nUsage: %s [-s|-c host] [options]\n"
+             "Try `%s --help' for more information." % (name, name))
     occupy_standard_descriptors()
     output = Output()
     try:
@@ -9449,8 +9675,7 @@ def main(argv=None):
         warn_of_old_names(error.settings, output)
         if error.settings is not None and error.settings.timestamps is not None:
             output.stamp_lines(error.settings.timestamps)
-        hint = " (%s)" % error.hint if error.hint else ""
-        output.complain(["iperf3: parameter error - %s%s\n%s" % (error, hint, usage)])
+        output.complain(["iperf3: parameter error - %s\n%s" % (error.told(), usage)])
         return 1
     warn_of_old_names(settings, output)
     for text in settings.warnings():
@@ -9492,7 +9717,7 @@ def start(settings, output):
             error = IperfError(100, error)
         # iperf3: with -J a client prints nothing at all here, nor does either of a pidfile.
         if text or (settings.server and error.number != 135):
-            output.complain(["iperf3: error - %s" % error])
+            output.complain(["iperf3: error - %s" % error.told()])
         if text and settings.server and error.number != 135:
             output.complain(["iperf3: exiting"])
     finally:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -117,6 +118,18 @@ def environment(**more):
     values.pop("IPERF3_PASSWORD", None)
     values.update(more)
     return {name: value for name, value in values.items() if value is not None}
+
+
+# Where something of ours follows a text of iperf3's, in brackets.
+_REMARKED = re.compile(r"(some option you are trying to set is \w+ only|\(-c\) or server \(-s\)"
+                       r"|unable to (?:connect|start listener)[^(\n]*|answer to the cookie"
+                       r"|closed unexpectedly|Connection reset by peer|the peer sent [^\n]*)"
+                       r" \(.*\)$", re.MULTILINE)
+
+
+def as_iperf3(text):
+    """Return errors of this program as iperf3 prints them: with its name, and nothing of ours."""
+    return _REMARKED.sub(r"\1", text.replace(PROGRAM, "iperf3"))
 
 
 class Finished:

@@ -411,7 +411,7 @@ class Users(Keys):
         for users in ("nosuch", "."):
             left = support.run(support.OURS + ("-s",) + self.server_options(users=users))
             with self.subTest(users=users):
-                self.assertEqual((left.out, left.err, left.code), (
+                self.assertEqual((left.out, support.as_iperf3(left.err), left.code), (
                     "", "iperf3: parameter error - cannot access authorized users file\n" + USAGE,
                     1))
 
@@ -489,13 +489,13 @@ class Files(Keys):
                                    env=support.environment(IPERF3_PASSWORD="x"))
                 with self.subTest(with_=name, key=key):
                     self.assertEqual((left.out, left.code), ("", 1))
-                    self.assertRegex(left.err, r"\Aiperf3: [^\n]+\n\n%s\Z"
+                    self.assertRegex(support.as_iperf3(left.err), r"\Aiperf3: [^\n]+\n\n%s\Z"
                                      % re.escape(CLIENT_ERROR))
             for key in ("garbage", "nosuch", "public.pem", "curve.pem", "locked8.pem"):
                 left = support.run(command + ("-s",) + self.server_options(key=key))
                 with self.subTest(with_=name, key=key):
                     self.assertEqual((left.out, left.code), ("", 1))
-                    self.assertRegex(left.err, r"\Aiperf3: [^\n]+\n\n%s\Z"
+                    self.assertRegex(support.as_iperf3(left.err), r"\Aiperf3: [^\n]+\n\n%s\Z"
                                      % re.escape(SERVER_ERROR))
 
     def test_neither_way(self):
@@ -504,10 +504,12 @@ class Files(Keys):
                 " is here\n\n")
         left = support.run(COMMAND + ("-c", "127.0.0.1") + self.client_options(),
                            env=support.environment(**names))
-        self.assertEqual((left.out, left.err, left.code), ("", line + CLIENT_ERROR, 1))
+        self.assertEqual((left.out, support.as_iperf3(left.err), left.code),
+                         ("", line + CLIENT_ERROR, 1))
         left = support.run(COMMAND + ("-s",) + self.server_options(),
                            env=support.environment(**names))
-        self.assertEqual((left.out, left.err, left.code), ("", line + SERVER_ERROR, 1))
+        self.assertEqual((left.out, support.as_iperf3(left.err), left.code),
+                         ("", line + SERVER_ERROR, 1))
         left = support.run(COMMAND + ("--version",), env=support.environment(**names))
         self.assertNotIn("authentication", left.out)
         left = support.run(support.OURS + ("--version",))
@@ -549,7 +551,8 @@ class Order(Keys):
         """Return the lines of an error, with one about a key as its beginning only."""
         left = support.run(tuple(command) + words, env=support.environment(**names))
         self.assertEqual((left.out, left.code), ("", 1), left)
-        return re.sub(r"\Aiperf3: (?!parameter)[^\n]+", "iperf3: ", left.err)
+        return re.sub(r"\Aiperf3: (?!parameter)[^\n]+", "iperf3: ",
+                      support.as_iperf3(left.err))
 
     def test_clients(self):
         for key in ("nosuch", "garbage", "public.pem"):
@@ -591,7 +594,8 @@ class Passwords(Keys):
 
     def test_nobody_to_ask(self):
         left = self.client(1, names={})
-        self.assertEqual((left.out, left.err, left.code), ("", CLIENT_ERROR, 1))
+        self.assertEqual((left.out, support.as_iperf3(left.err), left.code),
+                         ("", CLIENT_ERROR, 1))
 
     def test_password_that_is_too_long_for_the_key_was_called_none(self):
         with self.server() as (_, port):
