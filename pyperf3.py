@@ -7169,14 +7169,17 @@ class Client(Driver):
         test = self._test
         yield from test.settle()
         test.emit_last_interval()
-        output = test.remote.output
-        if output and self._parameters.get_server_output:
-            self._emit(output[0], output[1])
-        test.emit_end()
+        self._emit_summary()
         self._done(True)
         test.close()
         yield from write_all(self._control, encode_state(IPERF_DONE),
                              time.monotonic() + STEP_TIMEOUT, 111)
+
+    def _emit_summary(self, known=True):
+        output = self._test.remote and self._test.remote.output
+        if output and self._parameters.get_server_output:
+            self._emit(output[0], output[1])
+        self._test.emit_end(known)
 
     def _leave(self):
         """End a test of the connection alone (--connect-only)."""
@@ -7215,8 +7218,8 @@ class Client(Driver):
             self._emit("error", text, line=text, server=False)
         else:
             self._report(error)
-        summary = interrupted or (test.started and error.number == 120)
-        test.emit_end(summary)
+        # differs: of most early ends iperf3 makes no summary.
+        self._emit_summary(interrupted or test.started)
         test.close()
         self._done(False)
 
@@ -8297,15 +8300,13 @@ class Session(Debugging):
         else:
             last_words = b"" if quiet else encode_error(error)
         reported = test is not None and test.finished  # the summary went out before it failed
-        known = False
-        if test is not None and test.started and not reported:
+        if test is not None and not reported:
             test.finish(time.monotonic())
             test.emit_last_interval()
-            known = interrupted or error.number == 119
         if not quiet:
             self._emit("error", server_error_text(error), line=server_error_line(error))
         if not reported and test is not None:
-            test.emit_end(known)
+            test.emit_end(test.started)
         elif not reported:
             self._emit("end", {})
         # Before the data connections break, which would be all that the client knows.

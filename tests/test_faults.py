@@ -253,6 +253,97 @@ class Client(unittest.TestCase):
         self.assertNotRegex("".join(renderer._take_server_output()), "[\x7f\x9b]")
 
 
+class EarlyEnds(unittest.TestCase):
+    """Whatever ends a test, what was measured is summarised, at both ends."""
+
+    def kill_server(self, *arguments):
+        """Kill the server of a running test; returns what the client left."""
+        server, port = support.start_server(support.OURS)
+        with server, support.Program(support.OURS + (
+                "-c", "127.0.0.1", "-p", port, "-t", "30", "-b", "20M") + arguments) as client:
+            server.wait_for("bits/sec", 30.0)
+            server.signal(signal.SIGKILL)
+            return client.finish(30.0)
+
+    def test_client_whose_server_died_had_no_summary(self):
+        for more, rows in (((), 2), (("-R",), 2), (("-P", "2", "--bidir"), 12)):
+            with self.subTest(more=more):
+                left = self.kill_server(*more)
+                self.assertEqual((left.code, left.err.count("iperf3: error - ")), (1, 1), left)
+                _, rule, summary = left.out.partition("- - -\n[ ID]" + "[Role]" * (rows == 12)
+                                                      + " Interval")
+                self.assertTrue(rule, left)
+                self.assertEqual(summary.count("sender\n") + summary.count("receiver\n"), rows)
+                unknown = "sender" if "-R" in more else "receiver"  # nobody told
+                self.assertRegex(summary, r" 0\.00 Bytes .* %s\n" % unknown)
+                self.assertNotIn("iperf Done", left.out)
+
+    def test_document_of_a_client_whose_server_died_had_an_empty_end(self):
+        left = self.kill_server("-J", "-P", "2")
+        end = left.json()["end"]
+        self.assertEqual((left.code, len(end["streams"])), (1, 2), left)
+        self.assertGreater(end["sum_sent"]["bytes"], 0)
+        self.assertEqual(end["sum_received"]["bytes"], 0)  # nobody told
+        lines = self.kill_server("--json-stream", "-u", "-R", "-b", "1M", "--rcv-timeout",
+                                 "500").lines()
+        self.assertEqual([json.loads(line)["event"] for line in lines[-2:]], ["error", "end"])
+        self.assertGreater(json.loads(lines[-1])["data"]["sum"]["packets"], 0)
+
+    def end_with(self, last, *arguments):
+        """Run a client whose server's last bytes on the control connection these are."""
+        connected = []
+
+        def play(sock):
+            connected.append(sock)
+            threading.Thread(target=drain if connected[1:] else go_on, args=(sock,),
+                             daemon=True).start()
+
+        def drain(sock):
+            while sock.recv(1 << 20):
+                pass
+
+        def go_on(sock):
+            receive(sock, 37)
+            sock.sendall(b"\x09")
+            receive(sock, struct.unpack("!I", receive(sock, 4))[0])
+            sock.sendall(b"\x0a")
+            while len(connected) < 2:
+                time.sleep(0.01)
+            sock.sendall(b"\x01\x02")
+            receive(sock, 1)  # the end of the test
+            sock.sendall(last)
+            sock.shutdown(socket.SHUT_WR)
+        with FakeServer(play) as server:
+            return support.run(support.OURS + (
+                "-c", "127.0.0.1", "-p", server.port, "-n", "1M", "-J") + arguments)
+
+    def test_end_after_the_last_byte_lost_what_was_measured(self):
+        for last, error in (
+                (b"", "control socket has closed"), (b"\x0b", "the server has terminated"),
+                (b"\xfe" + struct.pack("!ii", 144, 0), "idle timeout for receiving data"),
+                (b"\x63", "unknown control message"), (b"\x0d" + frame([]), "receive results"),
+                (b"\x0d\0\0\0\x05{{{{{", "receive results")):
+            with self.subTest(last=last):
+                left = self.end_with(last)
+                self.assertEqual(left.code, 1, left)
+                self.assertIn(error, left.json()["error"])
+                self.assertEqual(left.json()["end"]["sum_sent"]["bytes"], 1 << 20)
+
+    def test_server_whose_client_died_had_an_empty_end(self):
+        for more in ((), ("-u", "-R")):
+            server, port = support.start_server(support.OURS, "-1", "-J")
+            with server:
+                with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "30",
+                                                     "-b", "20M") + more) as client:
+                    client.wait_for("bits/sec", 30.0)
+                    client.signal(signal.SIGKILL)
+                    client.finish()
+                left = server.finish(30.0)
+            self.assertIn("unexpectedly closed", left.json()["error"])
+            self.assertGreater(left.json()["end"]["sum_sent" if more else "sum_received"]["bytes"],
+                               0)
+
+
 class Files(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
