@@ -168,12 +168,16 @@ DATA_TIMEOUT = 120.0  # without received data, as iperf3's --rcv-timeout
 WATCHDOG_GRACE = 40.0  # a server ends a test this long after its time, as iperf3
 SILENCE_TIMEOUT = 7.0  # without a sign of life, after which a test gives way to a new client
 TURN_TIMEOUT = 2.0  # for the next stream of a UDP set-up while another of this address waits
+TURN_PATIENCE = 20.0  # for others of its address, after which a client is to have its turn
+LONGEST_WAIT = 25.0  # after which it is refused: clients wait for REPLY_TIMEOUT
 SETUP_TIMEOUT = 60.0  # for all streams of a test, after which it does, too
 MAX_PENDING = 256  # connections whose test has not begun
 MAX_CLIENTS = 1000  # of --max-clients
 MAX_INITIAL_WINDOW = 10000  # packets, of --quic-iw
 QUIC_WINDOW = 32 * 1024 * 1024  # bytes under way that a receiver of QUIC allows, without -w
 QUIC_TIMEOUT = 8.0  # seconds for the handshake of a QUIC connection
+OUTAGE_TIMEOUT = 10.0  # seconds for which no datagram of a test can be sent, after which it ends
+OVERTIME = 1.0  # seconds after its time, after which a server sends no more datagrams
 
 
 ###############################################################################
@@ -2158,6 +2162,15 @@ def forbid_fragments(sock):
     raise IperfError(145)
 
 
+def path_mtu(sock):
+    """Return the MTU of a connected socket's path as far as Linux knows it, else 0."""
+    level, option = (_IPPROTO_IPV6, 24) if sock.family == _AF_INET6 else (socket.IPPROTO_IP, 14)
+    try:
+        return sock.getsockopt(level, option) if _LINUX else 0  # IPV6_MTU, IP_MTU
+    except OSError:
+        return 0
+
+
 def enlarge_receive_buffer(sock, size):
     """Let a socket hold at least `size` bytes that were not read yet, or what the system allows."""
     options = ([_SO_RCVBUFFORCE] if _USUAL else []) + [socket.SO_RCVBUF]
@@ -2710,9 +2723,77 @@ class _MessageVector:
         return column[offset // column.itemsize::self._MESSAGE.size // column.itemsize]
 
 
-# Errors of a socket that say nothing of what was sent.
-PASSING_ERRORS = (errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.EINTR, errno.ECONNREFUSED)
+# Errors of a socket that pass: a queue is full; a link, a route, an address, a rule of this host
+# comes and goes (Linux: EINVAL is a blackhole's, EACCES a forbidden route's, EPERM a firewall's or
+# a full connection table's); or another host said something of what was sent before.
+PASSING_ERRORS = frozenset(getattr(errno, name) for name in (
+    "EAGAIN EWOULDBLOCK EINTR ENOBUFS ENOMEM ECONNREFUSED ECONNRESET EMSGSIZE EPERM EACCES EINVAL"
+    " ENETDOWN ENETUNREACH ENETRESET EHOSTDOWN EHOSTUNREACH EADDRNOTAVAIL ENODEV ENXIO"
+).split() if hasattr(errno, name))
 
+
+class Outage:
+    """Bear what keeps a socket's datagrams from being sent, as long as it may pass."""
+
+    def __init__(self, sock):
+        self.seconds = 0.0  # of outages that are over, but for the shortest
+        self.cause = 0  # number of the last error
+        self.since = 0.0  # when the present one began, 0.0 without one
+        self._sock = sock
+        self._wait = 0.0
+        self._refusals, self._refused = 0, (0.0, 0.0)  # how many, when the first and the last
+
+    def bear(self, error, now, begun):
+        """Take an OSError; return for how long to wait. Raises one if it does not pass.
+
+        begun: whether anything was sent so far.
+        """
+        if isinstance(error, ConnectionError):
+            return self._bear_refusal(error, now)
+        if error.errno not in PASSING_ERRORS:
+            raise error
+        if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR):
+            return 0.0  # that waited already
+        if not self.since:
+            self.since, self._wait = now, 0.0005
+        elif error.errno == errno.EMSGSIZE and not begun:
+            raise self._explained(error, "")  # what never fitted will not
+        if now - self.since > OUTAGE_TIMEOUT:
+            raise self._explained(error, " for %.0f seconds" % OUTAGE_TIMEOUT)
+        self.cause = error.errno
+        self._wait = min(0.01, 2 * self._wait)
+        return self._wait
+
+    def _bear_refusal(self, error, now):
+        """Take what the other host says: that nobody listens.
+
+        It says so once a second at most, and what is sent in between goes all the same.
+        """
+        first, last = self._refused
+        if now - last > _REFUSAL_MEMORY:
+            self._refusals, first = 0, now
+        self._refusals, self._refused = self._refusals + 1, (first, now)
+        if self._refusals >= _REFUSALS and now - first > 1.0:
+            raise error
+        return 0.001
+
+    def _explained(self, error, duration):
+        text = (error.strerror or str(error)) + duration
+        size = path_mtu(self._sock) if error.errno == errno.EMSGSIZE else 0
+        return OSError(error.errno, text + (": the path's MTU is %d bytes" % size if size else ""))
+
+    def lasted(self, now):
+        """Return the seconds of all outages, the present one included."""
+        present = now - self.since if self.since else 0.0
+        return self.seconds + (present if present >= _SHORT_OUTAGE else 0.0)
+
+    def end(self, now):
+        """Take note that something was sent."""
+        self.seconds, self.since = self.lasted(now), 0.0
+
+
+_SHORT_OUTAGE = 0.1  # seconds that are not worth a word
+_REFUSALS, _REFUSAL_MEMORY = 5, 30.0  # that end a stream; seconds after which they are forgotten
 
 # Errors of a socket that cannot do GSO after all.
 _NO_SEGMENTS = (errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.ENOPROTOOPT, errno.EOPNOTSUPP)
@@ -3543,6 +3624,7 @@ class QuicSocket:
         self.report, self._reported = None, 0.0  # called with QuicFigures, and when
         self.stopped = bool  # called to know whether to send no more: by default False
         self._refused = None  # since when the other host says that nothing listens
+        self.outage = Outage(sock)
         self._connected, self._begun = False, 0.0
         self.trouble = ""  # what the library said of the handshake
         self.broken = None  # why the connection is over
@@ -3853,6 +3935,8 @@ class QuicSocket:
                         self._sock.send(datagrams[0])
                     else:
                         self._sock.sendmsg(datagrams, segments(size))
+                    if self.outage.since:
+                        self.outage.end(time.monotonic())
                     return
                 except BlockingIOError:  # a slow link
                     if not is_ready([self._sock], _CALL_TIMEOUT, True):
@@ -3865,6 +3949,11 @@ class QuicSocket:
                 self._cuts = False
                 for data in datagrams:
                     self._send_piece([data], len(data))
+                return
+            try:
+                self.outage.bear(error, time.monotonic(), self._connected)
+            except OSError as failure:
+                self.broken = self.broken or failure.strerror
 
 
 ###############################################################################
@@ -4666,6 +4755,7 @@ def secure(sock, context, host, deadline, step="", hint=""):
 # Slots of one stream, 8 bytes each, two cache lines in all; one writer each.
 _SLOTS = 16
 _BYTES, _STATUS, _ERRNO, _FINISHED, _USER, _SYSTEM, _COMMAND = range(7)
+_AWAY, _CAUSE = 7, 15  # seconds (a float) during which no datagram could be sent, and errno
 _VERSION, _PACKETS, _LOST, _LATE, _JITTER, _MEASURING, _PIECE = range(8, 15)  # UDP receivers
 _SHARE, _LIMITED, _ASLEEP = range(8, 11)  # UDP senders: bytes to send, whether so, a nap
 _QUIC_PACKETS, _QUIC_LOST, _QUIC_WINDOW, _QUIC_RTT, _CONNECTED, _FIRST_BYTE = range(8, 14)  # QUIC
@@ -4926,8 +5016,14 @@ class StreamLoop:
         if self.parent is not None:
             self.floats[self.line + _USER], self.floats[self.line + _SYSTEM] = cpu_times()
 
+    def publish_outage(self, outage, now):
+        """Write to the slots how long nothing could be sent."""
+        self.floats[self.line + _AWAY] = outage.lasted(now)
+        self.ints[self.line + _CAUSE] = outage.cause
+
     def _publish_quic(self, figures):
         """Write QuicFigures to the slots."""
+        self.publish_outage(self._quic.outage, time.monotonic())
         at = self.line + _QUIC_PACKETS
         self.ints[at], self.ints[at + 1], self.ints[at + 2], self.ints[at + 3] = figures
 
@@ -5355,7 +5451,6 @@ class UdpSender(StreamLoop):
         counter_table()  # made once, for all workers
         self._writer = self._headers = None
         self._streams = streams
-        self._refused = 0.0  # when the peer's host began to say that nobody listens
 
     def prepare(self):
         parameters = self.parameters
@@ -5375,7 +5470,7 @@ class UdpSender(StreamLoop):
         pace = Pace(parameters, time.monotonic()) if parameters.rate else None
         ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
         limited_slot, share_slot = self.line + _LIMITED, self.line + _SHARE
-        sent = 0
+        outage, sent = Outage(self.sock), 0
         while not ints[command_slot]:
             now = self.look_around()
             count = headers.room(sent + 1)
@@ -5396,9 +5491,10 @@ class UdpSender(StreamLoop):
             try:
                 sent += writer.send(count)
             except OSError as error:
-                self._bear(error, now)
+                self._bear(outage, error, now, sent)
                 continue
-            self._refused = 0.0
+            if outage.since:
+                self._end_outage(outage, now)
             ints[count_slot] = sent * length
         return _STOPPED
 
@@ -5408,18 +5504,20 @@ class UdpSender(StreamLoop):
         time.sleep(seconds)
         self.ints[self.line + _ASLEEP] = 0
 
-    def _bear(self, error, now):
-        """Let what passes pass: full queues, a peer that does not listen yet. Else raise."""
-        if isinstance(error, ConnectionError):
-            self._refused = self._refused or now
-            if now - self._refused < 1.0:
-                time.sleep(0.001)
-                return
-        elif error.errno in PASSING_ERRORS:
-            if error.errno != errno.EAGAIN:  # that waited already
-                time.sleep(0.0005)
-            return
-        raise error
+    def _bear(self, outage, error, now, sent):
+        """Wait for the end of an error that passes. Raises OSError."""
+        try:
+            wait = outage.bear(error, now, sent)
+        except OSError as failure:
+            self.counters.write_note(self.index, failure.strerror)
+            raise
+        self.publish_outage(outage, now)
+        if wait:
+            self._sleep(wait)
+
+    def _end_outage(self, outage, now):
+        outage.end(now)
+        self.publish_outage(outage, now)
 
 
 class Pace:
@@ -5518,11 +5616,10 @@ class UdpReceiver(StreamLoop):
                 else:
                     napping = False
                 continue
-            except (ConnectionError, InterruptedError):
-                continue  # the peer's host on a hello of ours; a thread's signal
-            except OSError as error:
-                if error.errno != errno.EMSGSIZE:  # Windows: longer than the buffer
+            except OSError as error:  # of what was sent before; Windows: longer than the buffer
+                if error.errno not in PASSING_ERRORS:
                     raise
+                time.sleep(0.001)
                 continue
             self._account(reader, count)
             empty = 0
@@ -5555,8 +5652,11 @@ class UdpReceiver(StreamLoop):
         while empty < 5 and time.monotonic() < end:
             try:
                 count = reader.receive(False)
-            except OSError:
+            except BlockingIOError:
                 return
+            except OSError:  # of what was sent before
+                empty += 1
+                continue
             self._account(reader, count)
             # A socket that is shut down has empty ones without end; the peer may send some.
             empty = 0 if any(reader.sizes(count)) else empty + 1
@@ -5680,6 +5780,7 @@ class Document:
 
 _BUSY = 90.0  # percent of a CPU from which on it is the limit
 _BUSY_TIME = 0.5  # seconds of a test below which nobody can tell
+_MOST_REPEATS = 100  # times the amount that a server sends to a client which counts what arrives
 _SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams was lost
 
 
@@ -5887,9 +5988,11 @@ class Test:
     def _set_shares(self):
         """Divide the amount of a UDP test among this end's streams, to the datagram."""
         parameters = self.parameters
-        if not self._amount() or (self.server and not parameters.counts_lost):
+        if not self._amount():
             return
         datagrams = -(-self._amount() // parameters.length)
+        if self.server and not parameters.counts_lost:
+            datagrams *= _MOST_REPEATS  # the client waits until as much has arrived
         senders = [stream for stream in self.streams if stream.sender]
         for number, stream in enumerate(senders):
             share = datagrams // len(senders) + (number < datagrams % len(senders))
@@ -6117,6 +6220,12 @@ class Test:
         elif now - self._broken_since > (0.2 if self._datagrams else 2.0):
             raise IperfError(205 if failed[0].sender else 206, self._worker_error(failed[0]))
 
+    def end_datagrams(self):
+        """Let no more be sent of UDP, where nothing tells whether the other end still wants any."""
+        for stream in self.streams:
+            if stream.sender and self._datagrams:
+                self._counters.ints[stream.line + _COMMAND] = _STOP
+
     def telling(self):
         """Return the streams whose bytes move only if the other end lives: not UDP's senders."""
         return [stream for stream in self.streams if not (self._datagrams and stream.sender)]
@@ -6139,7 +6248,7 @@ class Test:
 
     def _worker_error(self, stream):
         number = self._counters.ints[stream.line + _ERRNO]
-        note = self._counters.note(self.streams.index(stream)) if self._quic else ""
+        note = self._counters.note(self.streams.index(stream))
         return OSError(number, note or os.strerror(number))
 
     # The end
@@ -6257,6 +6366,17 @@ class Test:
             user += self._counters.floats[stream.line + _USER]
             system += self._counters.floats[stream.line + _SYSTEM]
         self._cpu.finish(now, user, system)
+        self._tell_outage()
+
+    def _tell_outage(self):
+        """Say for how long datagrams could not be sent, if that passed."""
+        away, cause = max([(self._counters.floats[stream.line + _AWAY],
+                            self._counters.ints[stream.line + _CAUSE]) for stream in self.streams
+                           if self._counters.ints[stream.line + _STATUS] != _FAILED] or [(0.0, 0)])
+        if away:
+            self.own["network_away_seconds"] = round(away, 3)
+            self.emit("warning", "the network was away for %.1f seconds: %s" % (
+                away, os.strerror(cause)))
 
     def emit_last_interval(self):
         """Report the interval that the end cut short."""
@@ -6802,17 +6922,26 @@ class Client(Driver):
         address, prepare = self._address, self._prepare
         make = functools.partial(stream_socket, multipath=parameters.mptcp)
         port = settings.cport + index if settings.cport else 0
-        if parameters.protocol == "UDP":
-            prepare, make = self._prepare_datagrams, datagram_socket
-        if parameters.protocol == "QUIC":
-            prepare, make = self._prepare_quic, datagram_socket
+        patience = 0.0
+        if parameters.protocol in ("UDP", "QUIC"):
+            make, patience = datagram_socket, HELLO_TIMEOUT
+            prepare = (self._prepare_quic if parameters.protocol == "QUIC"
+                       else self._prepare_datagrams)
         if parameters.protocol == "SCTP":
             prepare, make = self._prepare_association, sctp_socket
         if parameters.flowlabel and address[0] == _AF_INET6:
             place = address[4][:2] + (parameters.flowlabel,) + address[4][3:]
             address = address[:4] + (place,)
-        return connect(address, self._own_addresses[address[0]][0], settings.bind_dev, deadline,
-                       203, prepare, port, make)
+        local, end = self._own_addresses[address[0]][0], time.monotonic() + patience
+        while True:
+            try:
+                return (yield from connect(address, local, settings.bind_dev, deadline, 203,
+                                           prepare, port, make))
+            except IperfError as error:
+                # EACCES is a port's that takes a privilege.
+                if error.errno not in PASSING_ERRORS - {errno.EACCES} or time.monotonic() > end:
+                    raise
+            yield from pause(0.05)
 
     def _measure_file(self):
         """-F: see that the file can be sent; without -t, -n, -k its size is the amount."""
@@ -7063,15 +7192,17 @@ class Client(Driver):
         info = tcp_info(self._control)
         interval = max(HELLO_INTERVAL, 4e-6 * info.rtt if info else 0)
         deadline = time.monotonic() + max(HELLO_TIMEOUT, 8 * interval)
-        begin, refusals = time.monotonic(), 0
+        begin, refusals, trouble = time.monotonic(), 0, None
         while refusals < 5:
             try:
                 sock.send(data)
+                trouble = None
             except ConnectionError:  # by the host, of what was sent before
                 refusals += 1
             except OSError as error:
+                trouble = error
                 if error.errno not in PASSING_ERRORS:
-                    raise IperfError(205, error)
+                    break
             again = time.monotonic() + interval
             while time.monotonic() < again:
                 # In slices: the server may have begun the test, with the answer lost.
@@ -7090,6 +7221,8 @@ class Client(Driver):
             if time.monotonic() > deadline:
                 break
             data = repeated_hello(time.monotonic(), parameters.length, parameters.wide_counters)
+        if trouble:
+            raise IperfError(205, trouble)
         raise IperfError(206, self._silence(index, refusals, time.monotonic() - begin))
 
     def _take_answer(self, sock):
@@ -7545,6 +7678,10 @@ class Server(Driver):
             yield from pause(0)
         self._attaching = False
 
+    def has_arrivals(self, session):
+        """Return whether data connections of a session have come and wait to be attached."""
+        return any(other is session for _, other in self._arrivals)
+
     def is_spent(self, cookie):
         """Return whether a cookie is that of a test that ended lately."""
         return cookie in self._spent
@@ -7648,10 +7785,20 @@ class Server(Driver):
         """Return whether no session that came before sets up UDP streams of the same address."""
         return next(each for each in self._setting_up if each.host == session.host) is session
 
-    def is_waited_for(self, session):
-        """Return whether another session waits for the end of this one's turn."""
-        return session in self._setting_up and any(
-            each is not session and each.host == session.host for each in self._setting_up)
+    def must_give_way(self, session, begun, quiet):
+        """Return whether a session's turn has to end for the sake of those that wait.
+
+        begun: when the turn did; quiet: seconds since its last stream. Whoever waits is to have a
+        turn within TURN_PATIENCE of asking for it: those before share that time.
+        """
+        waiting = [each for each in self._setting_up
+                   if each is not session and each.host == session.host]
+        if not waiting or session not in self._setting_up:
+            return False
+        begun = max(begun, waiting[0].asked)
+        share = min((each.asked + TURN_PATIENCE - begun) / place
+                    for place, each in enumerate(waiting, 1))
+        return quiet > TURN_TIMEOUT or time.monotonic() - begun > max(TURN_TIMEOUT, share)
 
     def end_turn(self, session):
         """Let the next one have its turn."""
@@ -7715,6 +7862,8 @@ class Session(Debugging):
         self._keepalive = None  # of the control connection
         self._keeps_alive = False  # the system probes the control connection
         self._begun = self._stepped = 0.0  # when the test, and its present step, began
+        self._keeps_waiting = False  # the present step is not the client's, but the server's
+        self.asked = self._turn = 0.0  # when the client asked for the test, and had its turn
         self.evicted = False  # the server ends the test for the sake of another one
         self.hurries = False  # the server needs the descriptor
         self._document = None  # or the document that it asked for
@@ -7745,6 +7894,8 @@ class Session(Debugging):
     def silence(self, now):
         """Return for how many seconds longer than it may the client of a test has been silent."""
         test = self._test
+        if self._keeps_waiting or self._server.has_arrivals(self):
+            return 0.0
         if test is not None and test.started and not test.finished:
             quiet = test.silence(now)
             # UDP that this end sends tells nothing, but the client's system answers keepalives.
@@ -7778,9 +7929,10 @@ class Session(Debugging):
                 yield from self._deny()
                 return
             self._number = self._server.begin(self)
-            self._begun = self._stepped = time.monotonic()
+            self.asked = self._begun = self._stepped = time.monotonic()
             try:
-                yield from self._create_streams(document)
+                yield from self._keep_waiting(self._prepare_test(document))
+                yield from self._create_streams()
                 yield from self._measure()
                 yield from self._exchange_results()
                 yield from self._finish()
@@ -7802,7 +7954,7 @@ class Session(Debugging):
             return IperfError(106, cause)
         deadline = time.monotonic() + STEP_TIMEOUT
         try:
-            yield from self._accept_tls(deadline)
+            deadline = yield from self._accept_tls(deadline)
             try:
                 data = yield from read_exactly(self._control, COOKIE_SIZE, deadline, fail)
             except IperfError:
@@ -7834,22 +7986,28 @@ class Session(Debugging):
         return True
 
     def _accept_tls(self, deadline):
-        """Set up TLS if the client begins with it, in a task. Raises IperfError 903."""
+        """Set up TLS if the client begins with it, in a task; returns the deadline.
+
+        That is later by the time that the server took for its certificate. Raises IperfError 903.
+        """
         first = b""
         while not first:
             try:
                 first = self._control.recv(1, socket.MSG_PEEK)
                 if not first:
-                    return
+                    return deadline
             except (BlockingIOError, InterruptedError):
                 if (yield Wait(self._control, READ, deadline)) == TIMED_OUT:
-                    return
+                    return deadline
             except OSError:
-                return  # the reader of the cookie will meet it, too
+                return deadline  # the reader of the cookie will meet it, too
         if first[0] == TLS_HELLO:
+            before = time.monotonic()
             context = yield from self._server.make_once(server_context, 903)
+            deadline += time.monotonic() - before
             sock, self._control = self._control, None
             self._control = yield from secure(sock, context, None, deadline)
+        return deadline
 
     def _has_tls(self):
         return isinstance(self._control, TlsSocket)
@@ -7962,7 +8120,18 @@ class Session(Debugging):
             set_tos(sock, parameters.tos)
         self._set_what_may_fail(sock)  # the warnings went out before
 
-    def _create_streams(self, document):
+    def _keep_waiting(self, step):
+        """Run a step (a generator) for which the client waits: its clocks stand still."""
+        before, self._keeps_waiting = time.monotonic(), True
+        try:
+            return (yield from step)
+        finally:
+            waited, self._keeps_waiting = time.monotonic() - before, False
+            self._begun += waited
+            self._stepped += waited
+
+    def _prepare_test(self, document):
+        """Do what comes before the client's streams may, in a task."""
         settings = self.settings
         self._debug_document("get_parameters", document)
         parameters = self._parameters = Parameters.from_json(document)
@@ -7988,7 +8157,8 @@ class Session(Debugging):
             # A hello does not tell whose it is, but for its address.
             yield from self._wait_for_turn()
             self._door = (QuicDoor if quic else Door)(
-                self._control, parameters, settings.bind_dev, self.host, self._server.doors)
+                self._control, parameters, settings.bind_dev, self.host, self._server.doors,
+                self._server.allows)
             sizes = self._door.sizes
             for text in self._door.warnings:
                 self._emit("warning", text)
@@ -8018,22 +8188,23 @@ class Session(Debugging):
         start["fq_rate"] = parameters.fq_rate
         if datagrams:
             start.update(buffers)
-        yield from self._send_state(CREATE_STREAMS)
-        more = {}
         if self._has_tls():
-            more["tls"] = test.own["tls"] = self._control.facts()
+            test.own["tls"] = self._control.facts()
         if quic:
-            more["quic"] = test.own["quic"] = self._quic.facts()
-        self._emit("accepted", start, keepalive=self._keepalive, **more)
-        count, deadline = 0, time.monotonic() + STEP_TIMEOUT
+            test.own["quic"] = self._quic.facts()
+
+    def _create_streams(self):
+        """Take in the client's streams, in a task."""
+        test, count = self._test, 0
+        yield from self._send_state(CREATE_STREAMS)
+        self._emit("accepted", test.start, keepalive=self._keepalive, **test.own)
         while not test.is_prepared():
             if test.is_complete():
                 self._end_set_up()  # what is left of it disturbs nobody
-            if len(test.streams) != count:
-                self._stepped = time.monotonic()
-                count, deadline = len(test.streams), self._stepped + STEP_TIMEOUT
-                if test.is_complete():  # a QUIC handshake has a deadline of its own
-                    deadline += QUIC_TIMEOUT
+            # A QUIC handshake has a deadline of its own.
+            deadline = self._stepped + STEP_TIMEOUT + (QUIC_TIMEOUT if test.is_complete() else 0.0)
+            if len(test.streams) != count or self._server.has_arrivals(self):
+                self._stepped, count = time.monotonic(), len(test.streams)
             elif time.monotonic() > deadline or self._holds_up_others():
                 raise IperfError(204, "timed out waiting for %d of %d streams%s" % (
                     len(test.ids) - count, len(test.ids),
@@ -8077,12 +8248,14 @@ class Session(Debugging):
         while not self._server.has_turn(self):
             if (yield Wait(self._control, READ, time.monotonic() + 0.02)) == READY:
                 yield from self._read_state()  # the client is gone
-        self._stepped = time.monotonic()
+            if time.monotonic() - self.asked > LONGEST_WAIT:
+                raise IperfError(121, "too many others of this address set up streams")
+        self._turn = time.monotonic()
 
     def _holds_up_others(self):
-        """Return whether a client sends no datagram while others of its address wait to."""
-        return (self._door is not None and time.monotonic() - self._stepped > TURN_TIMEOUT
-                and self._server.is_waited_for(self))
+        """Return whether a client takes too long while others of its address wait."""
+        quiet = time.monotonic() - self._stepped
+        return self._door is not None and self._server.must_give_way(self, self._turn, quiet)
 
     def _end_set_up(self):
         """Release what only the set-up of the streams needs."""
@@ -8111,9 +8284,12 @@ class Session(Debugging):
         """Wait for an SCTP association, for a moment, and take in its stream, in a task."""
         yield Wait(self._listener, READ, time.monotonic() + 0.05)
         try:
-            sock, _ = self._listener.accept()
+            sock, address = self._listener.accept()
         except OSError:
             yield from self._look_at_control()
+            return
+        if not self._server.allows(plain_address(address)[0]):
+            sock.close()
             return
         try:
             sock.setblocking(False)
@@ -8126,7 +8302,9 @@ class Session(Debugging):
             sock.close()
             return
         try:
-            yield from self._server.await_calls()
+            if self._parameters.tos:
+                set_tos(sock, self._parameters.tos)  # it is not inherited from the listener
+            yield from self._keep_waiting(self._server.await_calls())
             self._add_stream(sock)
         except BaseException:
             sock.close()
@@ -8176,11 +8354,11 @@ class Session(Debugging):
                                   self._door.first(sock)) for sock in sockets]
         try:
             for sock in sockets:
+                yield from self._keep_waiting(self._server.await_calls())
                 if self._quic and not sock.begin():
                     self._door.forget(sock)
                     sock.close()
                     continue
-                yield from self._server.await_calls()
                 self._add_stream(sock)
                 yield from pause(0)  # others have a turn
         except BaseException:
@@ -8227,9 +8405,7 @@ class Session(Debugging):
         test.start_clock()
         yield from self._send_state(TEST_RUNNING)
         test.open_gate()
-        watchdog = None
-        if parameters.time:
-            watchdog = time.monotonic() + parameters.omit + parameters.time + WATCHDOG_GRACE
+        over = time.monotonic() + parameters.omit + parameters.time
         limit = self.settings.server_bitrate_limit
         meter = RateMeter(round(limit[1])) if limit and limit[0] else None
         while True:
@@ -8246,10 +8422,12 @@ class Session(Debugging):
                 yield from self._read_state()
                 break
             test.check_health(now)
-            if watchdog and now > watchdog:
+            if parameters.time and now > over + WATCHDOG_GRACE:
                 raise IperfError(160, "test is terminated by the server")
+            if parameters.time and now > over + OVERTIME:
+                test.end_datagrams()
         self._stepped = now
-        yield from test.stop(now)
+        yield from self._keep_waiting(test.stop(now))
         test.end_streams()
         test.emit_last_interval()
         test.emit_end()
@@ -8279,7 +8457,7 @@ class Session(Debugging):
                                     lambda cause, _: IperfError(108, cause))
         except IperfError:
             pass  # 3.2 and 3.3 close here; the test is complete in any case
-        yield from self._test.settle()
+        yield from self._keep_waiting(self._test.settle())
         self._test.close()
         self._done(True)
 
@@ -8325,12 +8503,12 @@ class Door:
     Each stream gets a connected socket of its own; the port's own socket only ever sees hellos.
     """
 
-    def __init__(self, control, parameters, device, client, doors):
+    def __init__(self, control, parameters, device, client, doors, allows):
         """Open the port at the address that the client used for its control connection.
 
         client: its address; doors: those that are open, of which this becomes one: the system
-        gives a hello to any of them. Afterwards `sizes` are those of the buffers of a stream's
-        socket, and `warnings` are texts.
+        gives a hello to any of them; allows: whether an address may test. Afterwards `sizes` are
+        those of the buffers of a stream's socket, and `warnings` are texts.
         Raises IperfError.
         """
         self.sizes = (0, 0)
@@ -8339,9 +8517,12 @@ class Door:
         self._device = device
         self._clients = {client}  # addresses
         self._doors = doors
+        self._allows = allows
+        self._answered = {}  # address: when it was answered last
         self._known = {}  # address of a stream's other end: its socket
         self._new = []  # sockets of streams that serve() has not returned yet
         self._failure = None  # why one could not be made
+        self._delayed = {}  # address: a hello that could not be answered yet, and since when
         self._stranger = None  # a hello from elsewhere: its address, data, and time
         self._looked = 0.0
         self._place, self._family = control.getsockname(), control.family
@@ -8376,11 +8557,13 @@ class Door:
         Raises IperfError 204.
         """
         self._take_in(self.socket)
+        for address, (data, _) in list(self._delayed.items()):
+            self._answer(data, address)
         now = time.monotonic()
         if now - self._looked > HELLO_INTERVAL / 2 and _MSG_DONTWAIT:
             self._looked = now
-            for sock in self._known.values():
-                self._answer_again(sock)
+            for address, sock in self._known.items():
+                self._answer_again(sock, address)
         if (self._stranger and not self._known and len(self._doors) == 1
                 and now - self._stranger[2] > 4 * HELLO_INTERVAL):
             # Nothing came from where the control connection comes from: an address translator
@@ -8418,30 +8601,50 @@ class Door:
         reply = self._answer_to(data)
         if self.socket is None or reply is None:
             return
-        if address in self._known:
-            self._reply(self.socket, reply, address)
-            return
         if not self.expects(address):
-            self._stranger = self._stranger or (address, data, time.monotonic())
+            # Anybody can write anybody's address on a datagram: data go only where the client
+            # was seen to be.
+            sends = self._parameters.reverse or self._parameters.bidirectional
+            if not (sends or self._stranger) and self._allows(plain_address(address)[0]):
+                self._stranger = address, data, time.monotonic()
             return
-        if len(self._known) >= self._parameters.stream_count():
-            return
-        self._stranger = None
+        new, places = address not in self._known, self._parameters.stream_count()
         try:
-            sock = self._open()
-        except IperfError as error:  # it may be another session's door that was served
-            self._failure = error
-            return
-        self._known[address] = sock
-        self._new.append(sock)
+            if new:
+                if len(self._known) >= places:
+                    return
+                self._make(address)
+            try:
+                self._reply(self._known[address], reply, address)
+            finally:
+                if new:
+                    self._sort_out(self._known[address], address)
+            self._delayed.pop(address, None)
+        except (IperfError, OSError) as error:
+            # It may be another session's door that was served: that one raises nothing.
+            now = time.monotonic()
+            _, since = self._delayed.get(address, (data, now))
+            if len(self._delayed) < places:
+                self._delayed.setdefault(address, (data, now))
+            if error.errno not in PASSING_ERRORS or now - since > HELLO_TIMEOUT:
+                self._failure = error if isinstance(error, IperfError) else IperfError(204, error)
+
+    def _make(self, address):
+        """Make the socket of the stream of this address. Raises IperfError, OSError."""
+        self._stranger = None
+        sock = self._open()
         try:
             sock.connect(address)
-            self._reply(sock, reply, address)
-        except OSError as error:
-            self._failure = IperfError(204, error)
-            return
+        except OSError:
+            sock.close()
+            raise
+        self._known[address] = sock
+        self._new.append(sock)
+
+    def _sort_out(self, sock, address):
+        """Answer what a stream's socket took until it was connected: any hello."""
         try:
-            for _ in range(_DOOR_TURN):  # until it was connected it took any hello
+            for _ in range(_DOOR_TURN):
                 data, source = sock.recvfrom(MAX_UDP_BLOCK)
                 reply = self._answer_to(data)
                 if source != address:
@@ -8456,19 +8659,19 @@ class Door:
         return answer_to_hello(data, self._parameters.length, self._parameters.wide_counters)
 
     def _reply(self, sock, reply, address):
-        """Answer a hello that came from this address. Raises OSError."""
-        if sock is self.socket:
-            sock.sendto(reply, address)
-        else:
+        """Answer a hello that came from this address, not too soon again. Raises OSError."""
+        now = time.monotonic()
+        if now - self._answered.get(address, 0.0) >= HELLO_INTERVAL / 4:
             sock.send(reply)
+            self._answered[address] = now
 
-    def _answer_again(self, sock):
+    def _answer_again(self, sock, address):
         """Answer a hello that was repeated because the answer was lost."""
         try:
             for _ in range(_DOOR_TURN):
                 reply = self._answer_to(sock.recv(MAX_UDP_BLOCK, _MSG_DONTWAIT))
                 if reply is not None:
-                    sock.send(reply)
+                    self._reply(sock, reply, address)
         except OSError:
             pass  # no more
 
@@ -8492,15 +8695,14 @@ class QuicDoor(Door):
         return data if is_quic_initial(data) else None  # what the library is to answer
 
     def _reply(self, sock, reply, address):
-        if sock is not self.socket or address in self._first:
-            if len(self._first[address]) < _QUIC_FIRST:
-                self._first[address].append(reply)
+        if sock in self._new and len(self._first[address]) < _QUIC_FIRST:
+            self._first[address].append(reply)
 
     def forget(self, sock):
         """Let another stream have the place of one that turned out to be none."""
         self._known.pop(sock.getpeername(), None)
 
-    def _answer_again(self, sock):
+    def _answer_again(self, sock, address):
         pass
 
 

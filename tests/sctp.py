@@ -12,6 +12,7 @@ ask for.
 import ctypes
 import glob
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,24 @@ class Associations(unittest.TestCase):
                 for server, client in ((real, support.OURS), (support.OURS, real)):
                     with self.subTest(version=version, client=client, arguments=words):
                         self.check_pair(server, client, *words.split())
+
+    def test_type_of_service_of_both_ends(self):
+        """An association has it not from its listener: a server's -R went unmarked."""
+        for words in ("-R", "--bidir", ""):
+            with socket.socket(socket.AF_INET, socket.SOCK_RAW, 132) as sniffer:
+                sniffer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+                self.check_pair(support.OURS, support.OURS, "-n", "100K", "--dscp", "ef",
+                                *words.split())
+                sniffer.setblocking(False)
+                marks, packet = set(), b""
+                try:
+                    while True:
+                        packet = sniffer.recv(65536)
+                        if packet[32] == 0:  # the first chunk is data: RFC 4960, 3.3.1
+                            marks.add(packet[1])
+                except BlockingIOError:
+                    pass
+                self.assertEqual(marks, {184}, words)
 
     def test_ipv6(self):
         self.check_pair(support.OURS, support.OURS, "-t", "1", "-X", "::1", host="::1")

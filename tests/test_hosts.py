@@ -1,6 +1,7 @@
 """Two hosts: network namespaces with a link of 20 Mbit/s between them. Needs root and iproute2."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -170,6 +171,113 @@ class TwoHosts(unittest.TestCase):
                 time.sleep(0.5)
         self.assertEqual(left.code, 0, left)
         self.assertIn("interrupt - the client has terminated by signal Interrupt(2)", left.err)
+
+
+class Outages(unittest.TestCase):
+    """A (10.8.0.1), a router R whose other link has an MTU of 1300, and B (10.8.1.1)."""
+
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0 or not shutil.which("ip"):
+            raise unittest.SkipTest("needs root and ip to make network namespaces")
+        cls.names = ["pyo%s%d" % (letter, os.getpid()) for letter in "arb"]
+        script = """
+            for n in {a} {r} {b}; do ip netns add $n; ip -n $n link set lo up; done
+            ip link add v0 netns {a} type veth peer name v0 netns {r}
+            ip link add v1 netns {r} mtu 1300 type veth peer name v1 netns {b} mtu 1300
+            ip -n {a} addr add 10.8.0.1/24 dev v0; ip -n {r} addr add 10.8.0.2/24 dev v0
+            ip -n {b} addr add 10.8.1.1/24 dev v1; ip -n {r} addr add 10.8.1.2/24 dev v1
+            ip -n {a} link set v0 up; ip -n {r} link set v0 up
+            ip -n {r} link set v1 up; ip -n {b} link set v1 up
+            ip -n {a} route add default via 10.8.0.2; ip -n {b} route add default via 10.8.1.2
+            ip netns exec {r} sysctl -qw net.ipv4.ip_forward=1
+            ip netns exec {a} sysctl -qw net.ipv4.route.mtu_expires=1
+            """.format(**dict(zip("arb", cls.names)))
+        if subprocess.call(["sh", "-e", "-c", script], stderr=subprocess.DEVNULL):
+            support.remove_namespaces(*cls.names)
+            raise unittest.SkipTest("network namespaces with veth cannot be made here")
+        cls.a = cls.names[0]
+        cls.server = support.Program(support.inside(cls.names[2]) + support.OURS + (
+            "-s", "--max-clients", "8"))
+        cls.server.wait_for("Server listening on 5201")
+
+    @classmethod
+    def tearDownClass(cls):
+        with cls.server:
+            cls.server.signal()
+            cls.server.finish(20.0)
+        support.remove_namespaces(*cls.names)
+
+    def command(self, *arguments):
+        return support.inside(self.a) + support.OURS + (
+            "-c", "10.8.1.1", "-u", "-b", "1M", "-l", "1000", "-i", "0.2") + arguments
+
+    def without_route(self, seconds):
+        """Take A's route to B away for a while."""
+        words = ("ip", "-n", self.a, "route", "%s", "default", "via", "10.8.0.2")
+        subprocess.check_call([word.replace("%s", "del") for word in words])
+        time.sleep(seconds)
+        subprocess.check_call([word.replace("%s", "add") for word in words])
+
+    def assertRodeOut(self, left, least=0.3):
+        self.assertEqual(left.code, 0, left)
+        away, = re.findall(r"warning: the network was away for ([0-9.]+) seconds: ", left.err)
+        self.assertGreaterEqual(float(away), least)
+        row, = [line for line in left.lines() if line.endswith("receiver")]
+        lost, total = map(int, re.search(r"(\d+)/(\d+) \(", row).groups())
+        self.assertGreater(total, 20)
+        self.assertLess(lost, 20)  # what could not be sent was not lost
+
+    def test_route_that_was_away_for_a_second_ended_the_test(self):
+        for more in ((), ("--no-sendmmsg",), ("--bidir",), ("--gsro", "-l", "500")):
+            with self.subTest(arguments=more), \
+                    support.Program(self.command("-t", "3", *more)) as client:
+                client.wait_for("sec ", count=2)
+                self.without_route(1.0)
+                if "--bidir" in more:
+                    left = client.finish()
+                    self.assertEqual(left.code, 0, left)
+                    self.assertIn("warning: the network was away for", left.err)
+                else:
+                    self.assertRodeOut(client.finish())
+
+    def test_route_that_stays_away_is_named(self):
+        with support.Program(self.command("-t", "60", "-J")) as client:
+            time.sleep(2.0)
+            self.without_route(12.0)
+            left = client.finish()
+        self.assertEqual(left.code, 1, left)
+        self.assertEqual(left.json()["error"], "unable to write to stream socket: Network is"
+                                               " unreachable for 10 seconds")
+
+    def test_path_that_is_narrower_than_the_link_ended_the_test(self):
+        for more in ((), ("--no-sendmmsg",), ("--gsro",)):
+            with self.subTest(arguments=more):
+                left = support.run(self.command("-l", "1400", "-t", "4", *more))
+                self.assertEqual(left.code, 0, left)
+                row, = [line for line in left.lines() if line.endswith("receiver")]
+                lost, total = map(int, re.search(r"(\d+)/(\d+) \(", row).groups())
+                self.assertLess(lost, total / 5)
+
+    def test_path_that_is_too_narrow_for_ever_is_named(self):
+        left = support.run(self.command("-l", "1600", "--dont-fragment", "-t", "20"))
+        self.assertEqual(left.code, 1, left)
+        self.assertTrue(left.err.endswith(
+            "iperf3: error - unable to write to stream socket: Message too long: the path's MTU is"
+            " 1500 bytes\n"), left.err)
+
+    def test_firewall_that_refuses_for_a_while_ended_the_test(self):
+        if not shutil.which("strace"):
+            raise unittest.SkipTest("needs strace to make calls fail")
+        for more, call in (((), "sendmmsg"), (("--no-sendmmsg",), "sendto")):
+            with self.subTest(arguments=more):
+                left = support.run(support.inside(self.a) + (
+                    "strace", "-f", "-o", "/dev/null", "-e",
+                    "inject=%s:error=EPERM:when=100..180" % call) + self.command(
+                        "-t", "3", *more)[4:])
+                if "PTRACE" in left.err:
+                    raise unittest.SkipTest("strace may not trace here")
+                self.assertRodeOut(left)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A server of several clients (--max-clients), of known ones (--allow), and of ones gone silent."""
 
+import errno
 import json
 import os
 import re
@@ -284,6 +285,68 @@ class Places(Case):
                 self.assertEqual(said[-9:-4], b"\xfe\0\0\0\xcc")  # error 204
 
 
+class Turns(Case):
+    """Time that a server makes a client wait is not that client's silence."""
+
+    def hog(self, port):
+        """Set up streams at leisure, for others to wait behind."""
+        sock, _ = support.set_up(port, protocol="UDP", length=1400, parallel=8)
+        self.addCleanup(sock.close)
+        over = threading.Event()
+
+        def send():
+            streams = []
+            while not over.wait(1.8 if streams else 0.0):
+                streams.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                streams[-1].sendto(pyperf3.HELLO, ("127.0.0.1", port))
+            for stream in streams:
+                stream.close()
+        thread = threading.Thread(target=send)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(over.set)
+
+    def test_waiting_for_a_turn_was_silence(self):
+        port = self.serve("--max-clients", "2")
+        self.hog(port)
+        with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-u", "-n", "10K")
+                             ) as honest:
+            time.sleep(9.0)
+            self.assertIn("busy", client(port, "-n", "1").err)  # nobody was silent
+            self.assertAllWorked([honest.finish()])
+
+    def test_turn_had_no_end_as_long_as_hellos_came(self):
+        port = self.serve("--max-clients", "3", program=support.driver(
+            "import pyperf3; pyperf3.TURN_PATIENCE = 3.0"))
+        self.hog(port)
+        self.assertAllWorked([client(port, "-u", "-n", "10K")])
+        self.assertIn("timed out waiting for", self.server.err())
+
+    def test_those_for_whom_there_is_no_turn_are_told_in_time(self):
+        port = self.serve("--max-clients", "3", program=support.driver(
+            "import pyperf3; pyperf3.LONGEST_WAIT = 1.0"))
+        self.hog(port)
+        self.assertIn("error - the server is busy", client(port, "-u", "-n", "10K").err)
+        self.server.wait_for_error("try again later: too many others of this address")
+
+    def test_making_credentials_and_looking_at_them_was_silence(self):
+        """So was the time in which data connections waited to be attached."""
+        server = pyperf3.Server(pyperf3.Settings(server=True, port=support.free_port()))
+        session = pyperf3.Session(server, None, ("192.0.2.1", 1))
+        session._begun = session._stepped = time.monotonic() - 100.0
+
+        def step():
+            self.assertEqual(session.silence(time.monotonic()), 0.0)
+            yield
+        self.assertGreater(session.silence(time.monotonic()), 99.0)
+        for _ in session._keep_waiting(step()):
+            self.assertEqual(session.silence(time.monotonic()), 0.0)
+        self.assertGreater(session.silence(time.monotonic()), 99.0)
+        server._arrivals.append((None, session))
+        self.assertEqual(session.silence(time.monotonic()), 0.0)
+        server._arrivals.clear()
+
+
 class Doors(unittest.TestCase):
     """UDP tests that are set up side by side, in a server in this process."""
 
@@ -328,6 +391,47 @@ class Doors(unittest.TestCase):
             thread.join(20.0)
         for sock in sockets:
             sock.close()
+
+    def test_answer_that_could_not_be_sent_ended_the_test(self):
+        """For want of a route, say: it is sent as soon as there is one, to one hello."""
+        class Sock(socket.socket):
+            def connect(self, address):
+                if failing:
+                    raise OSError(failing.pop(), "Network is unreachable")
+                socket.socket.connect(self, address)
+        failing = [errno.ENETUNREACH] * 3
+        parameters = pyperf3.Parameters()
+        parameters.protocol, parameters.length = "UDP", 1400
+        with socket.socket() as control, socket.socket(
+                socket.AF_INET, socket.SOCK_DGRAM) as hello:
+            control.bind(("127.0.0.1", 0))
+            real, pyperf3.datagram_socket = pyperf3.datagram_socket, lambda family: Sock(
+                family, socket.SOCK_DGRAM)
+            try:
+                door = pyperf3.Door(control, parameters, None, "127.0.0.1", [], lambda host: True)
+                hello.sendto(pyperf3.HELLO, door.socket.getsockname())
+                hello.settimeout(0.02)
+                streams, answer, end = [], b"", time.monotonic() + 20.0
+                while not answer and time.monotonic() < end:
+                    streams += door.serve()
+                    try:
+                        answer = hello.recv(100)
+                    except socket.timeout:
+                        pass
+                self.assertEqual((answer, len(streams), failing), (b"6789", 1, []))
+                failing.append(errno.EBADF)
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+                    parameters.parallel = 2
+                    other.sendto(pyperf3.HELLO, door.socket.getsockname())
+                    with self.assertRaises(pyperf3.IperfError):
+                        for _ in range(100):
+                            door.serve()
+                            time.sleep(0.02)
+            finally:
+                pyperf3.datagram_socket = real
+                door.close()
+                for sock in streams:
+                    sock.close()
 
     def assertAlive(self, thread, port):
         left = client(port, "-n", "1M")

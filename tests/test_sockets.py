@@ -13,6 +13,7 @@ import time
 import unittest
 
 import captures
+import pyperf3
 import support
 
 MPTCP = getattr(socket, "IPPROTO_MPTCP", 262)
@@ -430,6 +431,36 @@ class Affinity(Looking):
             client.wait_for("sec ")
             self.assertEqual(cpus_of(server.pid, True), {there})
             self.end(client)
+
+
+class Associations(unittest.TestCase):
+    """What a server does with an SCTP association, of which TCP takes the place here."""
+
+    def take_in(self, **settings):
+        """Let a client's association come; returns the sockets that became streams."""
+        server = pyperf3.Server(pyperf3.Settings(server=True, port=support.free_port(), **settings))
+        session = pyperf3.Session(server, None, ("127.0.0.1", 1))
+        session.cookie, session._parameters = pyperf3.make_cookie(), pyperf3.Parameters()
+        session._parameters.tos, taken = 184, []
+        session._add_stream, session._look_at_control = taken.append, lambda: iter(())
+        with socket.socket() as session._listener, socket.socket() as client:
+            session._listener.bind(("127.0.0.1", 0))
+            session._listener.listen(1)
+            client.connect(session._listener.getsockname())
+            client.sendall(session.cookie)
+            server._loop.spawn(session._accept_association())
+            support.wait_until(lambda: server._loop.turn() or not (
+                server._loop._waiting or server._loop._ready), "the end of the step")
+        server._loop.close()
+        return taken
+
+    def test_type_of_service_was_not_set(self):
+        sock, = self.take_in()
+        with sock:
+            self.assertEqual(sock.getsockopt(socket.IPPROTO_IP, socket.IP_TOS), 184)
+
+    def test_address_that_is_not_allowed_was_taken(self):
+        self.assertEqual(self.take_in(allow=[pyperf3._network("192.0.2.0/24")]), [])
 
 
 class Devices(Looking):

@@ -3,6 +3,7 @@
 No test depends on the host's speed: loss, order and clocks are made by the tests themselves.
 """
 
+import errno
 import functools
 import json
 import os
@@ -1088,6 +1089,129 @@ class Hellos(datagrams.Case):
             sock.send(datagram(1))
             self.assertEqual(client.end()["streams"][0]["packets"], 1)
         self.honest(port)
+
+
+class Victims(datagrams.Case):
+    """A server's datagrams go to nobody but whom it saw asking for them, and no longer."""
+
+    def serve(self, *arguments):
+        server, port = support.start_server(support.OURS, *arguments)
+        self.addCleanup(server.__exit__)
+        return port
+
+    def drain(self, sock, seconds):
+        """Return how many bytes come within a time."""
+        count, end = 0, time.monotonic() + seconds
+        while time.monotonic() < end:
+            sock.settimeout(max(0.01, end - time.monotonic()))
+            try:
+                count += len(sock.recv(65536))
+            except socket.timeout:
+                break
+            except ConnectionError:
+                pass  # the port is closed
+        return count
+
+    def test_reverse_test_was_pointed_at_somebody_else(self):
+        """One datagram with the victim's address on it brought 154 MB there."""
+        for mode in ({"reverse": True}, {"bidirectional": True}):
+            for more in ((), ("--allow", "127.0.0.1")):
+                with self.subTest(mode=mode, more=more), \
+                        FakeClient(self.serve(*more), bandwidth=10000000, **mode) as client:
+                    victim = client.socket("127.0.0.2")
+                    for hello in (HELLO, datagram(0)):
+                        victim.send(hello)
+                    self.assertEqual(self.drain(victim, 1.6), 0)
+
+    def test_disallowed_address_took_a_stream(self):
+        with FakeClient(self.serve("--allow", "127.0.0.1")) as client:
+            stray = client.socket("127.0.0.2")
+            stray.send(HELLO)
+            self.assertEqual(self.drain(stray, 1.6), 0)
+            client.stream()
+            client.begin()
+
+    def test_hellos_without_end_had_as_many_answers(self):
+        with FakeClient(self.serve(), parallel=2) as client:
+            sock = client.stream()
+            for _ in range(50):
+                sock.send(HELLO)
+                time.sleep(0.004)
+            self.assertLess(self.drain(sock, 0.3), 20 * len(REPLY))
+
+    def test_datagrams_went_on_after_the_time(self):
+        """To a client that never says that the test is over."""
+        with FakeClient(self.serve(), time=1, reverse=True, bandwidth=1000000) as client:
+            sock, begin = client.stream(), time.monotonic()
+            client.begin()
+            self.assertGreater(self.drain(sock, 1.0), 50000)
+            sock.settimeout(1.5)
+            with self.assertRaises(socket.timeout):
+                while time.monotonic() < begin + 20.0:
+                    sock.recv(65536)
+            self.assertEqual(client.end(results({"id": 1}))["streams"][0]["errors"], 0)
+
+    def test_amount_was_sent_without_end(self):
+        """To a client that counts what arrives, and says that nothing did."""
+        with FakeClient(self.serve(), time=0, num=2000, reverse=True, bandwidth=100000000,
+                        len=1000) as client:
+            sock = client.stream()
+            client.begin()
+            self.assertLessEqual(self.drain(sock, 1.5), 200000)
+
+
+class Refusals(unittest.TestCase):
+    """Outage: what ends a stream, and what does not."""
+
+    def setUp(self):
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(self.sock.close)
+        self.outage = pyperf3.Outage(self.sock)
+
+    def bear(self, number, now, begun=True):
+        return self.outage.bear(OSError(number, os.strerror(number)), now, begun)
+
+    def test_sends_in_between_made_a_refused_stream_go_on(self):
+        """A host says so once a second; what is sent meanwhile goes."""
+        with self.assertRaises(ConnectionRefusedError):
+            for second in range(20):
+                self.bear(errno.ECONNREFUSED, 100.0 + second)
+                self.outage.end(100.5 + second)
+        self.assertLess(second, 8)
+
+    def test_refusals_of_the_first_second_and_rare_ones_pass(self):
+        for number in range(200):
+            self.bear(errno.ECONNREFUSED, 100.0 + number * 0.004)
+        for number in range(20):
+            self.bear(errno.ECONNREFUSED, 200.0 + number * 60)
+
+    def test_errors_of_this_host_pass_for_ten_seconds(self):
+        for number in (errno.EPERM, errno.EMSGSIZE, errno.ENETUNREACH, errno.EHOSTUNREACH,
+                       errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.ENOBUFS):
+            self.bear(number, 100.0)
+            self.bear(number, 109.0)
+            self.outage.end(109.5)
+            for now in (200.0, 209.9):
+                self.bear(number, now)
+            with self.assertRaisesRegex(OSError, os.strerror(number) + " for 10 seconds"):
+                self.bear(number, 210.1)
+            self.outage.end(210.2)
+        self.assertAlmostEqual(self.outage.seconds, 7 * 19.7, 1)
+
+    def test_short_ones_are_not_worth_a_word(self):
+        for second in range(100, 200):
+            self.bear(errno.ENOBUFS, second)
+            self.outage.end(second + 0.01)
+        self.assertEqual(self.outage.lasted(200.0), 0.0)
+
+    def test_what_never_fitted_fails_at_once(self):
+        self.bear(errno.EMSGSIZE, 100.0, False)  # it may be an answer to the hello
+        with self.assertRaisesRegex(OSError, "Message too long"):
+            self.bear(errno.EMSGSIZE, 100.0, False)
+
+    def test_others_fail_at_once(self):
+        with self.assertRaises(OSError):
+            self.bear(errno.EBADF, 100.0)
 
 
 class SilentServers(datagrams.Case):
