@@ -48,7 +48,10 @@ import os
 import sys
 
 if sys.version_info < (3, 6):
-    sys.exit("pyperf3: Python 3.6 or newer is needed, this is %d.%d" % sys.version_info[:2])
+    # Older ones cannot read the next line, and show it; MicroPython can, and hides sys.exit()'s.
+    print(f"pyperf3 needs Python 3.6 or newer: run it with python3 (this is {sys.version[:5]})",
+          file=sys.stderr)
+    sys.exit(1)
 
 try:
     import array
@@ -2391,6 +2394,20 @@ def has_multipath():
         return sock.proto == _IPPROTO_MPTCP
 
 
+def name_bytes(host):
+    """Return a host's name as the system's resolver takes it, which judges it as for iperf3.
+
+    Python's own codec has complaints of its own; and in a locale of ASCII it gets the bytes of a
+    UTF-8 name one by one.
+    """
+    data = host.encode("utf-8", "surrogateescape")
+    try:
+        text = data.decode("utf-8")
+        return text.encode("idna") if len(text) < len(data) else data
+    except UnicodeError:
+        return data
+
+
 def open_listener(host, port, family, device=None, window=0, multipath=False):
     """Return a listening TCP socket, non-blocking.
 
@@ -2408,8 +2425,8 @@ def open_listener(host, port, family, device=None, window=0, multipath=False):
                       for each in candidates]
         else:
             places = [(row[0], row[4]) for row in socket.getaddrinfo(
-                host, port, family, socket.SOCK_STREAM, 0, socket.AI_PASSIVE)]
-    except (OSError, UnicodeError) as error:
+                name_bytes(host), port, family, socket.SOCK_STREAM, 0, socket.AI_PASSIVE)]
+    except OSError as error:
         raise IperfError(102, error, remark="%s port %d" % (host, port))
     for number, (each, address) in enumerate(places):
         sock = None
@@ -4596,23 +4613,23 @@ def look_up(host, port, family, deadline):
     The resolver blocks, so a name (not an address) is looked up in a thread, which lets
     signals and the deadline through. Raises IperfError 103.
     """
+    name = name_bytes(host)
     try:
-        return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0,
+        return socket.getaddrinfo(name, port, family, socket.SOCK_STREAM, 0,
                                   socket.AI_NUMERICHOST)
     except socket.gaierror as error:
         if error.errno != socket.EAI_NONAME and error.errno != getattr(
                 socket, "EAI_ADDRFAMILY", None):
             raise IperfError(103, error)
-    except (OSError, UnicodeError) as error:
+    except OSError as error:
         raise IperfError(103, error)
     answer = yield from in_thread(
-        lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM),
+        lambda: socket.getaddrinfo(name, port, family, socket.SOCK_STREAM),
         deadline - time.monotonic())
     if answer is None:
         raise IperfError(103, "name resolution timed out")
     if isinstance(answer, Exception):
-        raise IperfError(103, answer if isinstance(answer, (OSError, UnicodeError)) else
-                         repr(answer))
+        raise IperfError(103, answer if isinstance(answer, OSError) else repr(answer))
     return answer
 
 
@@ -9763,6 +9780,14 @@ def become_daemon():
 
     Raises IperfError 133.
     """
+    # What a daemon may need later: a program packed into one file unpacks its modules into a
+    # folder, which goes away with the process that is started.
+    for name in ("ctypes", "datetime", "hmac", "ipaddress", "platform", "re", "ssl", "subprocess",
+                 "tempfile", "threading"):
+        try:
+            __import__(name)
+        except ImportError:
+            pass
     try:
         if os.fork():
             os._exit(0)

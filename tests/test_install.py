@@ -194,5 +194,35 @@ class Installed(Folder):
         self.assertRegex(left.err, r"matches .*pyperf3\.py\n")
 
 
+class OldPythons(unittest.TestCase):
+    TEXT = "pyperf3 needs Python 3.6 or newer: run it with python3"
+
+    def test_python_2_shows_the_message_as_the_line_of_its_syntax_error(self):
+        """It showed `yield from`, of line 4440."""
+        found = [shutil.which("python2"), shutil.which("python2.7")] + glob.glob(
+            os.path.expanduser("~/.pyenv/versions/[23].[0-57]*/bin/python"))
+        old = [each for each in found if each and subprocess.call(
+            [each, "-c", "import sys; sys.exit(sys.version_info > (3, 6))"],
+            stderr=subprocess.DEVNULL) == 0]
+        if not old:
+            raise unittest.SkipTest("no Python older than 3.6 here")
+        for each in old:
+            left = support.run((each, "-B", support.PROGRAM, "-s"))
+            self.assertEqual((left.code, left.out), (1, ""))
+            self.assertIn(self.TEXT, left.err.split("\n")[1])
+            with open(support.PROGRAM) as source:
+                self.assertIn(self.TEXT, support.run((each, "-B", "-", "-s"), stdin=source).err)
+
+    def test_one_that_reads_the_line_says_it(self):
+        left = support.run(support.driver("sys.version_info = (3, 4, 0)"))
+        self.assertEqual((left.code, left.out, left.err.count("\n")), (1, "", 1))
+        self.assertTrue(left.err.startswith(self.TEXT), left)
+
+    @unittest.skipUnless(os.name == "posix", "no modes here")
+    def test_the_file_is_a_program(self):
+        left = support.run((support.PROGRAM, "--version"))
+        self.assertTrue(left.out.startswith("iperf 3.22 (pyperf3 "), left)
+
+
 if __name__ == "__main__":
     unittest.main()

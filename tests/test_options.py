@@ -5,6 +5,7 @@ import io
 import ipaddress
 import os
 import re
+import subprocess
 import unittest
 
 import captures
@@ -212,9 +213,22 @@ class Captured(unittest.TestCase):
             " a different port, firewall issue, etc.: "), left)
         self.assertEqual((left.out, left.code, left.err.count("\n")), ("", 1, 1))
 
-
-class Refused(unittest.TestCase):
-    """Argument vectors that fail, against a real iperf3 3.22."""
+    def test_names_that_are_none_are_the_system_s_to_judge(self):
+        """Python's codec was named: "encoding with 'idna' codec failed"."""
+        posix = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        for name, locale in ((b"m\xc3\xbcller.invalid", posix), (b"m\xfcller.invalid", posix),
+                             (b"m\xc3\xbcller.invalid", {"LC_ALL": "C.UTF-8"}), (b"a..b", {})):
+            for words in (("-c", name), ("-s", "-B", name), ("-c", "127.0.0.1", "-B", name)):
+                with self.subTest(words=words, locale=locale):
+                    process = subprocess.Popen(
+                        support.OURS + ("-p", str(support.free_port())) + words,
+                        env=support.environment(**locale), stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE)
+                    err = process.communicate(timeout=support.LIMIT)[1]
+                    self.assertEqual(process.returncode, 1)
+                    self.assertNotIn(b"codec", err)
+                    self.assertRegex(
+                        err, rb"\Aiperf3: error - unable to [^\n]+: [A-Z][a-z ]+\n")
 
     def compare(self, words, **more):
         """Run both; returns what was printed on standard error."""

@@ -165,6 +165,21 @@ class Daemon(Live):
         self.assertEqual(int(self.read("pid")), pid)
         self.assertTrue(is_alive(pid))
 
+    def test_it_needs_no_module_that_was_not_loaded_before(self):
+        """A program packed into one file (PyInstaller) lost its modules, TLS among them."""
+        _, port = self.start(command=support.driver("""
+import os
+fork = os.fork
+def detach():
+    sys.path[:] = []
+    sys.path_importer_cache.clear()
+    os.fork = fork
+    return fork()
+os.fork = detach
+"""))
+        for arguments in ((), ("-u",), ("--tls",), ("-R", "--threads")):
+            self.good(port, *arguments)
+
 
 class Pidfile(Live):
     """-I."""
