@@ -2772,7 +2772,7 @@ class Outage:
         if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR):
             return 0.0  # that waited already
         if not self.since:
-            self.since, self._wait = now, 0.0005
+            self.since, self._wait = now, 0.00025
         elif error.errno == errno.EMSGSIZE and not begun:
             raise self._explained(error, "")  # what never fitted will not
         if now - self.since > OUTAGE_TIMEOUT:
@@ -6956,7 +6956,7 @@ class Client(Driver):
                                            prepare, port, make))
             except IperfError as error:
                 # EACCES is a port's that takes a privilege.
-                if error.errno not in PASSING_ERRORS - {errno.EACCES} or time.monotonic() > end:
+                if error.errno not in PASSING_ERRORS - {errno.EACCES} or time.monotonic() >= end:
                     raise
             yield from pause(0.05)
 

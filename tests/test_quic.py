@@ -520,6 +520,28 @@ class Certificates(Case):
         self.honest(port, "--tls", "--tls-ca", self.authority)
 
 
+# Begins a connection from an address, and says no more; prints the bytes that went and came.
+SPOOFED = """
+import socket, time
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((sys.argv[2], 0))
+sock.settimeout(0.1)
+place = ("127.0.0.1", int(sys.argv[1]))
+connection = pyperf3.QuicEnd(pyperf3.quic_library()).connection()
+connection.connect(place, time.monotonic())
+sent = came = 0
+for data, _ in connection.datagrams_to_send(time.monotonic()):
+    sent += sock.sendto(data, place)
+end = time.monotonic() + 3.0
+while time.monotonic() < end:
+    try:
+        came += len(sock.recv(65536))
+    except OSError:
+        pass
+print(sent, came)
+"""
+
+
 class BadPeers(Case):
     """Strangers, garbage, and ends that die or stop."""
 
@@ -563,6 +585,19 @@ class BadPeers(Case):
             for more in ((), ("-P", "3"), ("-R",)):
                 self.honest(port, *more)
         self.assertEqual(self.server.err(), "")
+
+    def test_first_datagram_of_somebody_else(self):
+        """An address that did not prove itself gets three times what it sent (RFC 9000, 8.1)."""
+        port = self.serve(program=support.with_quic())
+        for mode in ({}, {"reverse": True}):
+            for source in ("127.0.0.1", "127.0.0.2"):
+                control, _ = support.set_up(port, protocol="QUIC", time=1, **mode)
+                with control:
+                    left = support.run(support.quic_code(SPOOFED) + (port, source))
+                sent, came = map(int, left.out.split())
+                if source == "127.0.0.2" and mode:
+                    self.assertEqual(came, 0)
+                self.assertLessEqual(came, 3 * sent)
 
     def test_noise_of_the_clients_address(self):
         """What is no first datagram of QUIC disturbs nothing."""
@@ -1072,6 +1107,26 @@ class Sockets(unittest.TestCase):
         self.library.due = [b"a" * 1200]
         self.quic.serve(0)
         self.assertEqual(len(self.sock.pieces), 1)
+
+    def test_network_that_stays_away_is_named(self):
+        self.sock.failure, begin = errno.EHOSTUNREACH, time.monotonic()
+        self.library.due = [b"a" * 1200]
+        self.quic.serve(0)
+        self.quic.outage.since = begin - 11.0
+        self.library.due = [b"a" * 1200]
+        self.quic.serve(0)
+        self.assertRegex(self.quic.broken, " for 10 seconds")
+        self.assertGreater(self.quic.outage.lasted(time.monotonic()), 10.0)
+
+    def test_network_that_was_away(self):
+        self.sock.failure = errno.EHOSTUNREACH
+        self.library.due = [b"a" * 1200]
+        self.quic.serve(0)
+        self.quic.outage.since -= 2.0
+        self.sock.failure, self.library.due = None, [b"a" * 1200]
+        self.quic.serve(0)
+        self.assertIsNone(self.quic.broken)
+        self.assertGreater(self.quic.outage.seconds, 1.9)
 
     def test_host_that_says_the_port_is_closed(self):
         self.sock.failure = errno.ECONNREFUSED

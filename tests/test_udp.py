@@ -902,6 +902,34 @@ class Hellos(datagrams.Case):
         self.assertEqual(server["end"]["sum_received"]["packets"], 20)
         self.assertEqual(server["end"]["sum_received"]["bytes"], 20000)
 
+    # A UDP socket whose first calls fail as if the network were away.
+    AWAY = ("import errno, os, socket, pyperf3\n"
+            "failures = [%s] * %d\n"
+            "class Sock(socket.socket):\n"
+            "    def connect_ex(self, place):\n"
+            "        return failures.pop() if failures else super().connect_ex(place)\n"
+            "    def send(self, *data):\n"
+            "        sends.append(1)\n"
+            "        if len(sends) < 3:\n"
+            "            raise OSError(errno.EPERM, os.strerror(errno.EPERM))\n"
+            "        return super().send(*data)\n"
+            "sends = []\n"
+            "pyperf3.HELLO_TIMEOUT = 1.5\n"
+            "pyperf3.datagram_socket = lambda family: Sock(family, socket.SOCK_DGRAM)\n")
+
+    def test_network_that_was_away_during_the_set_up_ended_the_test(self):
+        _, port = self.server()
+        for failures, code, text in (("errno.ENETUNREACH", 0, ""),
+                                     ("errno.EADDRINUSE", 1, "Address already in use")):
+            left = support.run(support.driver(self.AWAY % (failures, 3)) + (
+                "-u", "-c", "127.0.0.1", "-p", port, "-n", "10000"))
+            self.assertEqual(left.code, code, left)
+            self.assertIn(text, left.err)
+        left = support.run(support.driver(self.AWAY % ("errno.ENETUNREACH", 1000)) + (
+            "-u", "-c", "127.0.0.1", "-p", port, "-n", "10000"))
+        self.assertEqual(left.code, 1, left)
+        self.assertIn("Network is unreachable", left.err)
+
     # By hand
 
     def server(self, *arguments):
@@ -1150,6 +1178,16 @@ class Victims(datagrams.Case):
                 while time.monotonic() < begin + 20.0:
                     sock.recv(65536)
             self.assertEqual(client.end(results({"id": 1}))["streams"][0]["errors"], 0)
+
+    def test_host_that_refused_was_sent_to_all_the_same(self):
+        """Between two refusals a datagram went, which made the server forget them."""
+        with FakeClient(self.serve(), time=60, reverse=True, bandwidth=1000000) as client:
+            sock = client.stream()
+            client.begin()
+            self.assertGreater(self.drain(sock, 0.5), 0)
+            sock.close()
+            client.control.settimeout(20.0)
+            self.assertEqual(receive(client.control, 5), b"\xfe\0\0\0\xcd")  # error 205
 
     def test_amount_was_sent_without_end(self):
         """To a client that counts what arrives, and says that nothing did."""
