@@ -1373,6 +1373,8 @@ PARAMETERS = tuple(Parameter(*row) for row in (
     # Ours: a server that sends datagrams may end at the amount, since the client counts those
     # that were lost. iperf3's clients wait for as many as arrive.
     ("pyperf3_counts_lost", "counts_lost", "flag", None, None, None, "set"),
+    # A server that sends a file ends the stream with it.
+    ("pyperf3_ends_with_data", "ends_with_data", "flag", None, None, None, "set"),
     ("pyperf3_quic_iw", "quic_iw", "int", 0, MAX_INITIAL_WINDOW, 907, "set"),
 ))
 
@@ -1395,7 +1397,7 @@ class Parameters:
         self.get_server_output = self.repeating_payload = self.skip_rx_copy = False
         self.title = self.extra_data = self.congestion = None
         self.server_affinity = self.token = None
-        self.mptcp = False
+        self.mptcp = self.ends_with_data = False
         self.quic_iw = 0
 
     def stream_count(self):
@@ -1416,6 +1418,7 @@ class Parameters:
         self.wide_counters = settings.udp_counters_64bit
         self.server_affinity = settings.affinity[1] if settings.affinity else None
         self.length = settings.length
+        self.ends_with_data = bool(settings.file and settings.reverse)
         self.rate, self.burst = settings.bitrate or (0, 0)
         if settings.quic:
             self.protocol = "QUIC"
@@ -3097,11 +3100,56 @@ def open_unblocked(path, flags, number=14, mode=0o600):
     try:
         flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         descriptor = os.open(path, flags, mode)
-        if hasattr(os, "set_blocking"):
-            os.set_blocking(descriptor, True)
-        return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", 0)
+        try:
+            if hasattr(os, "set_blocking"):
+                os.set_blocking(descriptor, True)
+            return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", 0)
+        except BaseException:  # it is a directory
+            os.close(descriptor)
+            raise
     except (OSError, ValueError) as error:
         raise IperfError(number, error if isinstance(error, OSError) else str(error))
+
+
+def is_pipe(handle):
+    return stat.S_ISFIFO(os.fstat(handle.fileno()).st_mode)
+
+
+def file_size(handle):
+    """Return the size of an open file, None of what has none: a pipe, a terminal."""
+    mode = os.fstat(handle.fileno()).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+        return None
+    here = handle.tell()
+    size = handle.seek(0, os.SEEK_END)
+    handle.seek(here)
+    return size
+
+
+def open_payload(path, writing=False):
+    """Return the file of -F, unbuffered; calls on a pipe return None where they would block.
+
+    Raises IperfError 14.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC if writing else os.O_RDONLY
+    try:
+        handle = open_unblocked(path, flags)
+    except IperfError as error:
+        # A socket, or another user's: it cannot be opened again.
+        own = {"/dev/stdin": "0", "/dev/stdout": "1"}.get(path, path[len("/dev/fd/"):])
+        if path.startswith("/dev/") and own.isdigit():
+            try:
+                return os.fdopen(os.dup(int(own)), "wb" if writing else "rb", 0)
+            except OSError:
+                pass
+        if error.errno == errno.ENXIO:
+            is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
+            error.cause = OSError(errno.EPIPE, "%s %s" % (
+                path, "is a socket" if is_socket else "is a pipe that nobody reads"))
+        raise error
+    if is_pipe(handle) and hasattr(select, "poll") and hasattr(os, "set_blocking"):
+        os.set_blocking(handle.fileno(), False)
+    return handle
 
 
 def payload_file(block):
@@ -4923,7 +4971,7 @@ class Worker:
 
 
 class FileTrouble(OSError):
-    """The file of -F could not be written."""
+    """The file of -F could not be read or written. ETIMEDOUT: it takes no more."""
 
 
 class StreamLoop:
@@ -4932,11 +4980,10 @@ class StreamLoop:
     parent = None  # process that waits for this loop, if it runs in a process of its own
     sends = False  # this end sends on the stream
 
-    def __init__(self, sock, counters, index, parameters, plan=None, path=None):
+    def __init__(self, sock, counters, index, parameters, plan=None, file=None):
         """Prepare the loop in the parent.
 
-        plan: the CallPlan of a TCP stream; path: file to send or to write (-F).
-        Raises IperfError 14 if that cannot be opened.
+        plan: the CallPlan of a TCP stream; file: what to send or to write (-F), open.
         """
         self.sock = sock
         self.counters, self.index = counters, index
@@ -4945,7 +4992,7 @@ class StreamLoop:
         self._quic = sock if isinstance(sock, QuicSocket) else None
         self.parameters = parameters
         self.plan = plan
-        self.file = self.open_file(path) if path else None
+        self.file = file
         self.payload = None  # the file that -Z sends
         self._looked = 0.0
         sock.setblocking(True)
@@ -4985,6 +5032,12 @@ class StreamLoop:
                 self._quic.turn(_HOUSEKEEPING if polls else 0.005, gate if polls else None)
                 self.look_around()
         os.read(gate, 1)
+
+    def await_file(self, writing=False):
+        """Wait for a moment until there is something in a pipe (-F), or room for more."""
+        if self._quic:
+            self._quic.turn(0)
+        is_ready([self.file], 0.005 if self._quic else 0.02, writing)
 
     def sleep(self, seconds):
         """Do nothing but what the connection needs."""
@@ -5129,8 +5182,9 @@ class ZeroCopySource:
 class FileSource:
     """Send what a file holds, block by block (-F). send() returns 0 at its end."""
 
-    def __init__(self, sock, handle, size):
-        self._sock, self._file = sock, handle
+    def __init__(self, sock, handle, size, wait):
+        """wait: a function that waits for a moment for what a pipe brings."""
+        self._sock, self._file, self._wait = sock, handle, wait
         self.size = size
         self.rest = None
         self.call = self.send
@@ -5139,13 +5193,23 @@ class FileSource:
         """As in BlockSource; send() has seen to it."""
 
     def send(self):
-        piece = self.rest if self.rest is not None else memoryview(self._file.read(self.size))
+        piece = self.rest if self.rest is not None else self._read()
         if not piece:
             return 0
         self.rest = piece
         count = self._sock.send(piece)
         self.rest = piece[count:] if count < len(piece) else None
         return count
+
+    def _read(self):
+        try:
+            data = self._file.read(self.size)
+        except OSError as error:
+            raise FileTrouble(error.errno, error.strerror)
+        if data is None:
+            self._wait()
+            raise _would_block()
+        return memoryview(data)
 
 
 def make_block(parameters):
@@ -5163,24 +5227,21 @@ class TcpSender(StreamLoop):
 
     sends = True
 
-    def __init__(self, sock, counters, index, parameters, plan, path=None, lines=()):
+    def __init__(self, sock, counters, index, parameters, plan, file=None, lines=()):
         """lines: the first slots of all this end's senders, whose bytes count together."""
-        StreamLoop.__init__(self, sock, counters, index, parameters, plan, path)
+        StreamLoop.__init__(self, sock, counters, index, parameters, plan, file)
         self.size = plan.send
         self._lines = lines
         if parameters.zerocopy and CAN_SEND_FILES and not self.file:
             self.payload = payload_file(make_block(parameters))
-
-    @staticmethod
-    def open_file(path):
-        return open_unblocked(path, os.O_RDONLY)
 
     def transfer(self):
         parameters = self.parameters
         if self._quic:
             self._quic.deaf = True
         if self.file:
-            small = large = FileSource(self.sock, self.file, parameters.length)
+            small = large = FileSource(self.sock, self.file, parameters.length,
+                                       self.await_file)
         elif self.payload:
             small = large = ZeroCopySource(self.sock, self.payload, parameters.length)
         else:
@@ -5196,6 +5257,10 @@ class TcpSender(StreamLoop):
             status = self._send_all(large)
         if status == _COMPLETE:
             self._await_acknowledgement()
+            if self.file and parameters.reverse and (
+                    parameters.ends_with_data or isinstance(self.sock, TlsSocket)):
+                # A client of iperf3's would spin until its time is over.
+                self.sock.shutdown(socket.SHUT_WR)
         return status
 
     def _await_acknowledgement(self):
@@ -5291,7 +5356,7 @@ class TcpSender(StreamLoop):
         ints, count_slot = self.ints, self.line + _BYTES
         rate = self.parameters.rate / 8.0
         burst = max(1, self.parameters.burst) * self.parameters.length
-        sent = 0
+        sent = mark = 0
         start = time.monotonic()
         while not self.stopped():
             left = self._amount_left()
@@ -5299,9 +5364,11 @@ class TcpSender(StreamLoop):
                 return _COMPLETE
             now = self.look_around()
             due = start + sent / rate
-            if due > now and sent % burst == 0:
-                self.sleep(min(due - now, 0.02))  # no longer than a stop may go unnoticed
-                continue
+            if sent >= mark:  # a pipe's pieces are of any size
+                if due > now:
+                    self.sleep(min(due - now, 0.02))  # no longer than a stop may go unnoticed
+                    continue
+                mark += burst
             try:
                 count = source.send()
             except BlockingIOError:
@@ -5316,9 +5383,10 @@ class TcpSender(StreamLoop):
 class TcpReceiver(StreamLoop):
     """Receive one TCP stream; once stopped, read on to its end without counting."""
 
-    @staticmethod
-    def open_file(path):
-        return open_unblocked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    def __init__(self, sock, counters, index, parameters, plan, path=None):
+        """path: of the file to write (-F). Raises IperfError 14 if it cannot be opened."""
+        StreamLoop.__init__(self, sock, counters, index, parameters, plan,
+                            open_payload(path, True) if path else None)
 
     def transfer(self):
         ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
@@ -5365,12 +5433,23 @@ class TcpReceiver(StreamLoop):
         return _STOPPED
 
     def _store(self, view):
-        """Write to the file (-F)."""
+        """Write to the file (-F). A pipe may stand still for as long as the test runs."""
+        since = None  # when it stood still and the test was over
         try:
             while len(view):
-                view = view[self.file.write(view):]
+                count = self.file.write(view)
+                if count is not None:
+                    view, since = view[count:], None
+                    continue
+                self.ints[self.line + _ERRNO], now = errno.ETIMEDOUT, self.look_around()
+                if self.stopped():
+                    since = since or now
+                    if now - since > CLOSING_TIMEOUT:
+                        raise FileTrouble(errno.ETIMEDOUT, "")
+                self.await_file(True)
         except OSError as error:
             raise FileTrouble(error.errno, error.strerror)
+        self.ints[self.line + _ERRNO] = 0
 
     def _drain(self, receive, view, flags, count):
         """Read to the end of the stream, so that the peer is not reset while it still sends."""
@@ -5830,7 +5909,8 @@ class Test:
         self.remote = None  # the other end's Results
         self.own = collections.OrderedDict()  # figures of ours for the end object
         self.local_time = 0.0
-        self.ends_with_file = False  # -F without another end condition: it may be empty
+        self.file = None  # what is sent (-F), open
+        self.ends_with_file = False  # its size, if known, is the amount
         self.omitting = parameters.omit > 0
         self.started = self.finished = self.closed = False
         self._origin = self._interval_start = 0.0
@@ -5934,14 +6014,31 @@ class Test:
                 return UdpSender(sock, self._counters, index, parameters, batches, len(self.ids))
             return UdpReceiver(sock, self._counters, index, parameters, batches, self.server)
         plan = call_plan(parameters, len(self.ids))
-        path = settings.file
         if sender:
             lines = [self._counters.line(i) for i in range(len(self.ids)) if self.sends(i)]
-            return TcpSender(sock, self._counters, index, parameters, plan, path, lines)
+            return TcpSender(sock, self._counters, index, parameters, plan, self._source(), lines)
         # differs: with --bidir iperf3 would write over the file that it sends.
-        if parameters.bidirectional:
-            path = None
+        path = None if parameters.bidirectional else settings.file
         return TcpReceiver(sock, self._counters, index, parameters, plan, path)
+
+    def _source(self):
+        """Return the file to send, opened for one stream; a pipe is shared."""
+        if self.file is None or file_size(self.file) is not None:
+            return self.file and open_payload(self.settings.file)
+        return os.fdopen(os.dup(self.file.fileno()), "rb", 0)
+
+    def open_file(self, deadline):
+        """Open what this end sends (-F), in a task; a pipe is waited for until there is a writer.
+
+        Raises IperfError 14.
+        """
+        path = self.settings.file
+        if path is None or not any(map(self.sends, range(len(self.ids)))):
+            return
+        self.file = open_payload(path)
+        if is_pipe(self.file) and (yield Wait(self.file, READ, deadline)) == TIMED_OUT:
+            raise IperfError(14, OSError(errno.ETIMEDOUT,
+                                         "%s is a pipe that nobody writes to" % path))
 
     def describe(self):
         """Put test_start into the start object."""
@@ -5999,7 +6096,8 @@ class Test:
             self._set_shares()
         elif self._amount() and not (self.server and self.parameters.omit):
             ints = self._counters.ints
-            ints[_LIMIT] = min(2 ** 63 - 1, self._amount() + sum(
+            files = self.parameters.parallel if self.ends_with_file else 1
+            ints[_LIMIT] = min(2 ** 63 - 1, self._amount() * files + sum(
                 ints[stream.line + _BYTES] for stream in self.streams if stream.sender))
 
     def _set_shares(self):
@@ -6031,11 +6129,13 @@ class Test:
         """Return when something is due."""
         parameters, now = self.parameters, time.monotonic()
         due = [now + min(self._patience, 0.25 if self._broken_since else 1.0)]
+        if self.settings.file and not self.server:
+            due.append(now + 0.005)
         if self.omitting:
             due.append(self._origin + parameters.omit)
         elif parameters.time and not self.server:
             due.append(self._origin + parameters.time)
-        elif self._amount() and not self.server:
+        elif self._amount() and not (self.server or self.settings.file):
             due.append(now + self._time_to_amount(now))
         if self.settings.interval:
             due.append(self._origin + self._tick * self.settings.interval)
@@ -6170,11 +6270,11 @@ class Test:
     def is_over(self, now):
         """Return whether a client's end condition is met."""
         parameters = self.parameters
+        if self._ended_early(now):
+            return True
         if self.omitting:
             return False
         if parameters.time and now >= self._origin + parameters.time:
-            return True
-        if self.ends_with_file and self._all_complete():
             return True
         if self._stopped_short(now):
             return True
@@ -6184,6 +6284,15 @@ class Test:
                 if streams and self._amount_done(streams, not sender):
                     return True
         return False
+
+    def _ended_early(self, now):
+        """Return whether the end of a file (-F) ended the test, whatever else was to end it."""
+        if not self.server:
+            # differs: a client of iperf3's server that has come to the end of its file idles on.
+            return bool(self.settings.file and self._all_complete()
+                        or self.parameters.reverse and self._all_closed())
+        limit = self.parameters.time
+        return not self._datagrams and (not limit or now - self._origin < limit - 0.25)
 
     def _stopped_short(self, now):
         """Return whether a sending server thinks that the amount is through.
@@ -6224,7 +6333,7 @@ class Test:
             self._sign_of_life = (now, moved)
         for stream in self.streams:
             if ints[stream.line + _STATUS] == _SPOILED:
-                raise IperfError(14, self._worker_error(stream))
+                raise self._file_error(stream)
             if stream.worker.ended() and ints[stream.line + _STATUS] <= _RUNNING:
                 raise IperfError(205 if stream.sender else 206, "the stream's worker has died")
         failed = [stream for stream in self.streams if ints[stream.line + _STATUS] == _FAILED]
@@ -6263,6 +6372,21 @@ class Test:
             quiet = max(quiet, now - self._origin - length)
         return quiet
 
+    def _file_error(self, stream):
+        number = self._counters.ints[stream.line + _ERRNO]
+        text = os.strerror(number)
+        if number == errno.ETIMEDOUT:
+            text = "%s does not take what is written to it" % self.settings.file
+        return IperfError(14, OSError(number, text))
+
+    def explain(self, error):
+        """Return the error, or what is behind it: a file (-F) that stands still."""
+        if getattr(error, "number", 0) == 144 and self.settings.file:
+            for stream in self.streams:
+                if self._counters.ints[stream.line + _ERRNO] == errno.ETIMEDOUT:
+                    return self._file_error(stream)
+        return error
+
     def _worker_error(self, stream):
         number = self._counters.ints[stream.line + _ERRNO]
         note = self._counters.note(self.streams.index(stream))
@@ -6277,12 +6401,13 @@ class Test:
         is blocked is short, and end_streams() wakes a sender afterwards.
         """
         ints, patience = self._counters.ints, 0.003
-        if self._amount() and not self._datagrams:
+        counts = self._amount() or self._ended_early(now)  # and no time ended it
+        if counts and not self._datagrams:
             if self.server or self.parameters.reverse:
                 yield from self._let_arrive()
             elif self._all_complete():
                 yield from pause(0.005)  # for the reader to take the last from its kernel
-        if self._amount():
+        if counts:
             now = self._amount_time() or now
         for stream in self.streams:
             ints[stream.line + _COMMAND] = _STOP
@@ -6294,7 +6419,7 @@ class Test:
         while time.monotonic() < asked + patience and any(
                 map(self._is_busy, self.streams)):
             yield from pause(0.0003)
-        if not self._amount() and not self._datagrams and self._measured(True) != sent:
+        if not counts and not self._datagrams and self._measured(True) != sent:
             now += time.monotonic() - asked
         self.finish(now)
         for stream in self.streams:
@@ -6335,9 +6460,10 @@ class Test:
         return not ints[line + _ASLEEP] if stream.sender else self.server
 
     def _amount_time(self):
-        """Return when the amount of -n or -k was through, 0 if it was not."""
+        """Return when the amount of -n or -k, or a file, was through, 0 if it was not."""
         if self.parameters.bidirectional or not (
-                self._all_complete() or self._arrived() >= self._amount()
+                self._all_complete() or self._all_closed()
+                or 0 < self._amount() <= self._arrived()
                 or self._stopped_short(time.monotonic())):
             return 0
         return max([self._origin] + [self._counters.floats[stream.line + _FINISHED]
@@ -6348,13 +6474,20 @@ class Test:
         return bool(senders) and all(
             self._counters.ints[stream.line + _STATUS] == _COMPLETE for stream in senders)
 
+    def _all_closed(self):
+        """Return whether all that this end receives, by TCP or QUIC, has come to its end."""
+        receivers = [stream for stream in self.streams if not stream.sender]
+        return bool(receivers) and all(
+            self._counters.ints[stream.line + _STATUS] == _CLOSED for stream in receivers)
+
     def _let_arrive(self):
-        """Wait for what was sent of an amount (-n, -k) and this end has not read yet."""
+        """Wait for what was sent of an amount (-n, -k, -F) and this end has not read yet."""
         length = self.parameters.length
-        due = -(-self._amount() // length) * length  # whole blocks are sent
+        # Whole blocks are sent; the length of a pipe is not known.
+        due = -(-self._amount() // length) * length or 2 ** 63
         receivers = [stream for stream in self.streams if not stream.sender]
         last, reached = -1, None
-        while receivers and not self.omitting:
+        while receivers and not self.omitting and not self._all_closed():
             waiting = any(unread(stream.sock) for stream in receivers)
             count, now = self._measured(False), time.monotonic()
             if count != last:
@@ -6552,13 +6685,10 @@ class Test:
         return figures
 
     def _file_figures(self, totals):
-        try:
-            size = os.stat(self.settings.file).st_size
-        except OSError:
-            size = 0
         sent, received = totals.sent_bytes, totals.received_bytes
-        if not totals.sender:
-            size = received
+        size = received
+        if totals.sender:
+            size = self.file and file_size(self.file) or sent  # what a pipe held is not known
         return {
             "sent": sent,
             "received": received,
@@ -6569,14 +6699,19 @@ class Test:
         }
 
     def settle(self):
-        """Wait, in a task, for what is still on its way to a file."""
+        """Wait, in a task, for what is still on its way to a file. Raises IperfError 14."""
         deadline = time.monotonic() + FILE_TIMEOUT
         delay = 0.0005
-        while self.settings.file and time.monotonic() < deadline:
-            if all(stream.worker.ended() for stream in self.streams if not stream.sender):
-                return
+        receivers = [stream for stream in self.streams if not stream.sender]
+        while self.settings.file and time.monotonic() < deadline and not all(
+                [stream.worker.ended() for stream in receivers]):
             yield from pause(delay)
             delay = min(0.02, delay * 2)
+        ints = self._counters.ints
+        for stream in receivers if self.settings.file else ():
+            if (ints[stream.line + _STATUS] == _SPOILED
+                    or ints[stream.line + _ERRNO] == errno.ETIMEDOUT):
+                raise self._file_error(stream)
 
     def close(self):
         """End the workers and close the data connections, at once."""
@@ -6591,6 +6726,8 @@ class Test:
             worker.join()
         for stream in self.streams:
             stream.loop.close()
+        if self.file:
+            self.file.close()
         if self._gate[0] is not None:
             os.close(self._gate[0])
             self._gate = (None, None)
@@ -6795,7 +6932,7 @@ class Client(Driver):
     def _run(self):
         patience = CLOSING_TIMEOUT
         try:
-            self._prepare_test()
+            yield from self._prepare_test()
             yield from self._reach_server()
             if self.settings.connect_only:
                 yield from self._leave()
@@ -6816,8 +6953,7 @@ class Client(Driver):
     def _prepare_test(self):
         self._test = Test(self.settings, self._parameters, False, self._emit)
         self._emit("version", self._test.start)
-        if self.settings.file:
-            self._measure_file()
+        yield from self._open_file()
         if self.settings.quic:
             self._quic = self._make_quic_end()
 
@@ -6960,16 +7096,16 @@ class Client(Driver):
                     raise
             yield from pause(0.05)
 
-    def _measure_file(self):
-        """-F: see that the file can be sent; without -t, -n, -k its size is the amount."""
-        parameters, settings = self._parameters, self.settings
-        if parameters.reverse:
-            return
-        with open_unblocked(settings.file, os.O_RDONLY) as handle:
-            size = os.fstat(handle.fileno()).st_size
-        if not (settings.timed or parameters.bytes or parameters.blocks):
-            parameters.bytes, parameters.time = size, 0
-            self._test.ends_with_file = True
+    def _open_file(self):
+        """Open what -F sends, in a task; without -t, -n, -k its size is the amount."""
+        # differs: a pipe is sent to its end; of iperf3's it is what comes in ten seconds.
+        parameters, test = self._parameters, self._test
+        yield from test.open_file(None)
+        if test.file and not (self.settings.timed or parameters.bytes or parameters.blocks):
+            size = file_size(test.file)
+            if size is not None or is_pipe(test.file):
+                parameters.bytes, parameters.time = size or 0, 0
+                test.ends_with_file = True
 
     def _expect(self, expected=None, step=None):
         """Read the next state byte, which must be `expected`; raises what else it means."""
@@ -7348,6 +7484,8 @@ class Client(Driver):
     def _fail(self, error):
         """Say good-bye to the server, and report."""
         test, sock = self._test, self._control
+        if test is not None:
+            error = self.error = test.explain(error)
         interrupted = isinstance(error, Interrupted)
         if test is None:  # not even that could be made
             self._report(error)
@@ -8188,6 +8326,7 @@ class Session(Debugging):
                 self._emit("warning", text)
         yield from self._server.await_calls(0.1)  # else it gets threads
         self._test = test = Test(settings, parameters, True, self._emit)
+        yield from test.open_file(time.monotonic() + STEP_TIMEOUT)
         start = test.start
         buffers = (("sock_bufsize", parameters.window), ("sndbuf_actual", sizes[0]),
                    ("rcvbuf_actual", sizes[1]))
@@ -8488,6 +8627,8 @@ class Session(Debugging):
     def _fail(self, error):
         """Report why the test is over, also to the client."""
         test = self._test
+        if test is not None:
+            error = test.explain(error)
         self._end_set_up()
         interrupted, quiet = isinstance(error, Interrupted), isinstance(error, Quit)
         if interrupted:

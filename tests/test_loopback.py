@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import threading
 import time
 import unittest
 
@@ -778,6 +779,149 @@ class Files(figures.Case):
         self.assertEqual(client.err.splitlines()[-1], "iperf3: " + text)
         self.assertIn("SERVER ERROR - unable to open -F file", client.err)
         self.assertEqual((server.code, server.err), (0, "iperf3: %s\n" % text))
+
+    # What is no regular file
+
+    def make_pipe(self):
+        if not hasattr(os, "mkfifo"):
+            self.skipTest("no named pipes here")
+        path = os.path.join(self.folder, "pipe")
+        os.mkfifo(path)
+        return path
+
+    def feed(self, path, pieces, delay=0.2):
+        """Write to a pipe beside the test, a while after each piece."""
+        def write():
+            time.sleep(delay)
+            with open(path, "wb", 0) as stream:
+                for piece in pieces:
+                    stream.write(piece)
+                    time.sleep(delay)
+        writer = threading.Thread(target=write, daemon=True)
+        writer.start()
+        self.addCleanup(writer.join, 10.0)
+
+    def test_pipe_whose_writer_waited_lost_its_data(self):
+        pipe, content = self.make_pipe(), os.urandom(300001)
+        for more in ((), ("--threads",), ("-b", "20M"), ("-n", "1G"), ("-t", "30"), ("-O", "9")):
+            with self.subTest(more=more):
+                self.feed(pipe, [content[:100001], content[100001:]])
+                client, server = self.pair(("-J", "-F", pipe) + more, ("-F", self.target))
+                self.assertClean(client)
+                self.assertEqual(self.received(), content)
+                figures_of_file = client.json()["end"]["streams"][0]["diskfile"]
+                self.assertEqual([figures_of_file[name] for name in (
+                    "sent", "received", "size", "percent_sent", "percent_received")],
+                    [300001, 300001, 300001, 100, 100])
+
+    def test_what_a_pipe_brings_is_shared_by_the_streams(self):
+        pipe = self.make_pipe()
+        self.feed(pipe, [bytes(300001)])
+        client, _ = self.pair(("-J", "-P", "3", "-F", pipe))
+        self.assertEqual(client.json()["end"]["sum_received"]["bytes"], 300001)
+
+    @unittest.skipUnless(os.path.exists("/dev/fd/0"), "no /dev/fd here")
+    def test_descriptors_of_the_caller(self):
+        content = os.urandom(60001)
+        for name in ("/dev/stdin", "/dev/fd/0"):
+            for make in (os.pipe, lambda: [each.detach() for each in socket.socketpair()]):
+                reader, writer = make()
+                server, port = support.start_server(support.OURS, "-1", "-F", self.target)
+                with server, support.Program(support.OURS + (
+                        "-c", "127.0.0.1", "-p", port, "-F", name), stdin=reader) as client:
+                    os.close(reader)
+                    with os.fdopen(writer, "wb", 0) as stream:
+                        stream.write(content)
+                    self.assertClean(client.finish())
+                    self.assertClean(server.finish())
+                self.assertEqual(self.received(), content)
+
+    @unittest.skipUnless(os.path.exists("/dev/zero"), "no /dev/zero here")
+    def test_device_without_an_end(self):
+        client, _ = self.documents(("-F", "/dev/zero", "-n", "1M"))
+        self.assertEqual(client["end"]["sum_received"]["bytes"], 1 << 20)
+        client, _ = self.documents(("-F", "/dev/zero", "-t", "1"))
+        self.assertEqual(client["end"]["streams"][0]["diskfile"]["percent_sent"], 100)
+
+    def test_directory_is_refused(self):
+        client = support.run(support.OURS + ("-c", "127.0.0.1", "-F", self.folder))
+        self.assertEqual((client.code, client.err),
+                         (1, "iperf3: error - unable to open -F file: Is a directory\n"))
+        client, _ = support.run_pair(support.OURS, support.OURS, ("-R",), ("-F", self.folder))
+        self.assertIn("unable to open -F file: Is a directory", client.err)
+
+    def test_small_file_idled_to_the_end_of_the_time(self):
+        content = self.fill(300001)
+        for more in ((), ("-O", "9"), ("-b", "50M"), ("--threads",), ("--bidir",), ("-P", "2"),
+                     ("-n", "1G"), ("-k", "99999"), ("--tls",)):
+            with self.subTest(more=more):
+                time = () if more[0:1] in (("-n",), ("-k",)) else ("-t", "50")
+                client, server = self.pair(("-J", "-F", self.source) + time + more,
+                                           () if "-P" in more else ("-F", self.target))
+                self.assertClean(client)
+                self.assertClean(server)
+                end = client.json()["end"]
+                self.assertLess(end["sum_sent"]["seconds"], 20.0)
+                self.assertEqual([row["diskfile"]["sent"] for row in end["streams"]
+                                  if "diskfile" in row], [300001] * (2 if "-P" in more else 1))
+                if not {"-P", "--bidir"} & set(more):
+                    self.assertEqual(end["sum_received"]["bytes"], 300001)
+                    self.assertEqual(self.received(), content)
+
+    def test_each_stream_sends_the_whole_file(self):
+        self.fill(300001)
+        client, server = self.documents(("-P", "3", "-F", self.source))
+        self.assertEqual([row["receiver"]["bytes"] for row in client["end"]["streams"]],
+                         [300001] * 3)
+        self.assertEqual(client["start"]["test_start"]["bytes"], 300001)
+
+    def test_client_idled_behind_the_end_of_the_servers_file(self):
+        content = self.fill(300001)
+        for more in (("-F", self.target), ("-F", self.target, "--tls"), ("--tls",)):
+            client, server = self.pair(("-J", "-R", "-t", "50") + more, ("-F", self.source))
+            self.assertClean(client)
+            self.assertLess(client.json()["end"]["sum_received"]["seconds"], 20.0)
+            self.assertEqual(client.json()["end"]["sum_received"]["bytes"], 300001)
+            if "-F" in more:
+                self.assertEqual(self.received(), content)
+
+    def test_pipe_that_nobody_reads_is_named(self):
+        pipe = self.make_pipe()
+        text = "unable to open -F file: %s is a pipe that nobody reads\n" % pipe
+        client, server = support.run_pair(support.OURS, support.OURS, ("-t", "9"), ("-F", pipe))
+        self.assertEqual(server.err, "iperf3: error - " + text)
+        self.assertIn("SERVER ERROR - unable to open -F file: Broken pipe", client.err)
+        client, _ = support.run_pair(support.OURS, support.OURS, ("-R", "-F", pipe))
+        self.assertEqual((client.code, client.err), (1, "iperf3: error - " + text))
+
+    def test_pipe_that_stands_still_kept_the_server_busy(self):
+        pipe = self.make_pipe()
+        stalled = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, stalled)
+        text = "iperf3: error - unable to open -F file: %s does not take what is written to it\n"
+        for more in ((), ("--threads",)):
+            client, server = support.run_pair(support.OURS, support.OURS, ("-t", "1", "-b", "8M"),
+                                              ("-F", pipe) + more)
+            self.assertClean(client)
+            self.assertEqual((server.code, server.err), (0, text % pipe))
+            client, server = support.run_pair(support.OURS, support.OURS, (
+                "-R", "-t", "1", "-b", "8M", "-F", pipe) + more)
+            self.assertEqual((client.code, client.err), (1, text % pipe))
+            self.assertIn(" receiver\n", client.out)
+
+    def test_pipe_that_stood_still_was_called_a_silent_client(self):
+        pipe = self.make_pipe()
+        self.addCleanup(os.close, os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+        _, server = support.run_pair(support.OURS, support.OURS, ("-t", "60"),
+                                     ("--rcv-timeout", "500", "-F", pipe))
+        self.assertIn("does not take what is written to it", server.err)
+
+    def test_signal_while_a_pipe_is_waited_for(self):
+        with support.Program(support.OURS + ("-c", "127.0.0.1", "-F", self.make_pipe())) as client:
+            time.sleep(1.0)
+            client.signal(signal.SIGINT)
+            left = client.finish(20.0)
+        self.assertIn("interrupt - the client has terminated by signal", left.err)
 
     def test_repeating_payload_arrives(self):
         self.documents(("--repeating-payload", "-n", "100000", "-l", "1000"),

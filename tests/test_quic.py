@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -261,10 +262,39 @@ class Modes(Case):
                 self.assertEqual(file.read(), data)
             os.remove(there)
         port = self.serve("-F", here)
-        left = self.client(port, "--quic", "-R", "-n", "1000000", "-F", there)
-        self.assertEqual((left.code, left.err), (0, ""))
-        with open(there, "rb") as file:
-            self.assertEqual(file.read(), data)
+        for until in (("-n", "1000000"), ("-t", "50")):  # whichever ends first
+            left = self.client(port, "--quic", "-R", "-F", there, *until)
+            self.assertEqual((left.code, left.err), (0, ""))
+            with open(there, "rb") as file:
+                self.assertEqual(file.read(), data)
+            os.remove(there)
+
+    @unittest.skipUnless(hasattr(os, "mkfifo"), "no named pipes here")
+    def test_pipes(self):
+        folder = tempfile.mkdtemp(prefix="pyperf3-test-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        names = there, here = os.path.join(folder, "there"), os.path.join(folder, "here")
+        data = os.urandom(1000000)
+        for name in names:
+            os.mkfifo(name)
+
+        def write():
+            with open(here, "wb") as file:
+                file.write(data)
+
+        def read():
+            with open(there, "rb") as file:
+                got.append(file.read())
+        for program in (support.with_quic(), support.with_quic("qh3")):
+            got, ends = [], [threading.Thread(target=each, daemon=True) for each in (write, read)]
+            for each in ends:
+                each.start()
+            port = self.serve("-1", "-F", there, program=program)
+            left = self.client(port, "--quic", "-F", here, program=program)
+            self.assertEqual((left.code, left.err), (0, ""))
+            for each in ends:
+                each.join(20.0)
+            self.assertEqual(got, [data])
 
     def test_ports_of_its_own(self):
         port, own = self.serve(), support.free_port()
