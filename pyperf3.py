@@ -60,7 +60,6 @@ try:
     import functools
     import gc
     import itertools
-    import json
     import select
     import selectors
     import signal
@@ -155,7 +154,10 @@ MAX_CPU = 1024  # number of a CPU
 
 MAX_PARAMETERS = 8192  # bytes of JSON; iperf3 since 3.18
 MAX_DEPTH = 100  # levels of JSON; a server's document has six
-MAX_RESULTS = 64 * 1024 * 1024  # bytes of JSON; iperf3 has no limit
+MAX_OUTPUT = 64 * 1024 * 1024  # bytes of JSON of a server's output; iperf3 has no limit
+KEPT_OUTPUT = 16 * 1024 * 1024  # letters of intervals that a server keeps for its clients
+KEPT_DOCUMENTS = 256 * 1024 * 1024  # and for its own documents (-J)
+ROOM_FACTOR = 4  # bytes that a document may take in memory for each that its text may have
 
 # Deadlines in seconds. iperf3 waits for ever in most of these places.
 STEP_TIMEOUT = 10.0  # a server's wait for each piece of the set-up
@@ -1201,29 +1203,40 @@ _ESCAPES = {ord('"'): '\\"', ord("\\"): "\\\\", 8: "\\b", 9: "\\t", 10: "\\n", 1
 _ESCAPES.update((code, "\\u%04x" % code) for code in range(32) if code not in _ESCAPES)
 
 
+class JsonText(str):
+    """A value that is JSON already."""
+
+
 def encode_json(value, depth=None):
     """Return a value as cJSON prints it.
 
     depth: None for the unformatted notation (the wire, --json-stream), 0 for the
-    pretty-printed one of -J, with tabs. Only dict, list, str, bool, None, int and float occur.
+    pretty-printed one of -J, with tabs. Only dict, list, str, bool, None, int, float and JsonText
+    occur.
     """
     if isinstance(value, str):
-        return '"%s"' % value.translate(_ESCAPES)
+        return value if isinstance(value, JsonText) else '"%s"' % value.translate(_ESCAPES)
     if value is None or value is True or value is False:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list):
         inner = None if depth is None else depth + 1
-        return "[%s]" % ("," if depth is None else ", ").join(
-            encode_json(item, inner) for item in value)
+        return "[%s]" % _join("," if depth is None else ", ", (
+            encode_json(item, inner) for item in value))
     if isinstance(value, dict):
         if depth is None:
-            return "{%s}" % ",".join('%s:%s' % (encode_json(name), encode_json(item))
-                                     for name, item in value.items())
+            return "{%s}" % _join(",", ('%s:%s' % (encode_json(name), encode_json(item))
+                                        for name, item in value.items()))
         tabs = "\t" * (depth + 1)
-        members = ",\n".join("%s%s:\t%s" % (tabs, encode_json(name), encode_json(item, depth + 1))
-                             for name, item in value.items())
+        members = _join(",\n", (
+            "%s%s:\t%s" % (tabs, encode_json(name), encode_json(item, depth + 1))
+            for name, item in value.items()))
         return "{\n%s%s%s}" % (members, "\n" if members else "", "\t" * depth)
     return encode_number(value)
+
+
+def _join(separator, texts):
+    """Join texts, none of them empty, some at a time: millions of short ones take much memory."""
+    return separator.join(iter(lambda: separator.join(itertools.islice(texts, 1000)), ""))
 
 
 def to_bytes(text):
@@ -1234,64 +1247,208 @@ def to_bytes(text):
         return text.encode("utf-8", "replace")
 
 
-def _first_wins(pairs):
-    members = {}
-    for name, value in pairs:
-        members.setdefault(name, value)
-    return members
+class JsonReader:
+    """Read a JSON document of a peer, as leniently as cJSON does, in slices and within a room.
 
-
-def _read_int(digits):
-    # A peer's thousands of digits would take Python's conversion minutes.
-    return int(digits) if len(digits) < 30 else float(digits)
-
-
-def _without_surrogates(value):
-    """Return a JSON value with a question mark for each half of a UTF-16 pair without the other.
-
-    It may be escaped in JSON, but has no UTF-8 form.
+    A document may be of any size and shape: what it takes in memory is counted, by a rough
+    measure in bytes, while it is read.
     """
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, list):
-        return [_without_surrogates(each) for each in value]
-    if isinstance(value, dict):
-        return collections.OrderedDict((_without_surrogates(name), _without_surrogates(each))
-                                       for name, each in value.items())
-    return value
+
+    _NEAR = 4096  # bytes within which a token ends; a number, and blanks, have to
+    _WINDOW = 16384  # bytes of a string that are looked at in one piece
+    _SLICE = 1000  # values that are read in one piece
+    _SCALAR, _CONTAINER, _NEW_NAME = 64, 256, 192  # what each takes, at the most
+    _WIDE = 8  # bytes that a letter takes where some are not of ASCII, while it is read
+    _ASCII = bytes(range(128))
+    _BLANKS = rb"[ \t\r\n]*"
+    _NAMES = _BLANKS + rb'"([ !#-\[\]-~]*)"' + _BLANKS + b":" + _BLANKS
+    _SCALARS = (_BLANKS + rb'(?:"([ !#-\[\]-~]*)"'
+                rb"|(-?(?:0|[1-9][0-9]*)((?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?))"
+                rb"|(true|false|null|NaN|-?Infinity))" + _BLANKS)
+    # A half of a UTF-16 pair is taken once it is known whether the other half follows.
+    _PIECES = (rb'(?s)(?:[^"\\]+|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}'
+               rb"|\\u[dD][89abAB][0-9a-fA-F]{2}"
+               rb"(?:\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?=[^\\]|\\[^u]|\\u.{4})))*")
+    _ESCAPES = rb"(?s)\\u([dD][89abAB]..)\\u([dD][c-fC-F]..)|\\u(....)|\\(.)"
+    _LETTERS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+
+    def __init__(self, data, room, spare=0, large=()):
+        """room: what all may take; spare: what the members of the document named `large` (in
+        lower case) may take in place of it.
+        """
+        import codecs
+        import re
+        self._data, self._at = data, 0
+        self._room, self._spare, self._large = room, spare, large
+        self._work = 0  # since the last pause
+        self._names = {}  # that were met
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._blanks, self._name, self._scalar, self._pieces, self._escapes = (
+            re.compile(pattern) for pattern in (self._BLANKS, self._NAMES, self._SCALARS,
+                                                self._PIECES, self._ESCAPES))
+
+    def read(self):
+        """Return the value at the start of the data: a generator that yields now and then.
+
+        Raises ValueError on what is no JSON, nested too deeply, or has no room.
+        """
+        found = self._match(self._scalar)
+        return self._take_scalar(found) if found else (yield from self._read_other(0))
+
+    def _match(self, pattern, length=_NEAR):
+        return pattern.match(self._data, self._at, self._at + length)
+
+    def _skip_blanks(self):
+        self._at = self._match(self._blanks).end()
+
+    def _take(self):
+        """Return the next byte, which is taken."""
+        self._at += 1
+        return self._data[self._at - 1:self._at]
+
+    def _spend(self, size):
+        self._room -= size
+        if self._room < 0:
+            raise ValueError("there is more in it than is allowed")
+
+    def _take_scalar(self, found):
+        """Return a value without values in it: a number, a word, a plain string."""
+        if found.end(2) == self._at + self._NEAR:
+            raise ValueError("a number has no end")
+        self._at = found.end()
+        self._work += 1
+        text, number, fraction, word = found.groups()
+        if text is not None:
+            self._spend(self._SCALAR + len(text))
+            return text.decode("ascii")
+        self._spend(self._SCALAR)
+        if number is not None:
+            # Thousands of digits would take the conversion to an integer minutes.
+            return float(number) if fraction or len(number) >= 30 else int(number)
+        return {b"true": True, b"false": False}.get(word)
+
+    def _read_other(self, depth):
+        """Return an object, an array, or a string that is not plain; blanks before and behind."""
+        self._skip_blanks()
+        mark = self._take()
+        if mark == b'"':
+            value = yield from self._read_string()
+        elif mark not in (b"{", b"["):
+            raise ValueError("the text is no JSON")
+        elif depth == MAX_DEPTH:
+            raise ValueError("it is nested too deeply")
+        else:
+            self._skip_blanks()
+            value = yield from self._read_members(depth + 1, mark == b"{")
+        self._skip_blanks()
+        return value
+
+    def _read_members(self, depth, is_object):
+        """Return an object or an array, from its first member on."""
+        self._spend(self._CONTAINER)
+        self._work += 4
+        members, closing = ({}, b"}") if is_object else ([], b"]")
+        if self._data[self._at:self._at + 1] == closing:
+            self._at += 1
+            return members
+        while True:
+            large = False
+            if is_object:
+                found = self._match(self._name)
+                name = self._take_name(found) if found else (yield from self._read_name())
+                large = depth == 1 and name.lower() in self._large
+            if large:
+                self._room, self._spare = self._spare, self._room
+            found = self._match(self._scalar)
+            value = self._take_scalar(found) if found else (yield from self._read_other(depth))
+            if large:
+                self._room, self._spare = self._spare, self._room
+            if is_object:
+                members.setdefault(name, value)  # iperf3: of two the first counts
+            else:
+                members.append(value)
+            if self._work >= self._SLICE:
+                self._work = 0
+                yield
+            mark = self._take()
+            if mark == closing:
+                return members
+            if mark != b",":
+                raise ValueError("the text is no JSON")
+
+    def _take_name(self, found):
+        self._at, data = found.end(), found.group(1)
+        name = self._names.get(data)
+        if name is None:
+            name = data.decode("ascii")
+            self._spend(len(name) + self._NEW_NAME)
+            if len(self._names) < 1000:
+                self._names[data] = name
+        return name
+
+    def _read_name(self):
+        """Return a name that is not plain."""
+        self._skip_blanks()
+        if self._take() != b'"':
+            raise ValueError("the text is no JSON")
+        name = yield from self._read_string()
+        self._spend(self._NEW_NAME)
+        self._skip_blanks()
+        if self._take() != b":":
+            raise ValueError("the text is no JSON")
+        return name
+
+    def _read_string(self):
+        """Return a string, from its first letter on."""
+        texts, length, width, closed = [], 0, 1, False
+        self._spend(self._CONTAINER)  # it takes as long
+        while True:
+            end = self._match(self._pieces, self._WINDOW).end()
+            closed = self._data[end:end + 1] == b'"'
+            if end == self._at and not closed:
+                raise ValueError("the text is no JSON")
+            data = self._escapes.sub(self._unescape, self._data[self._at:end])
+            text = self._decoder.decode(data, closed)
+            if width == 1 and data.translate(None, self._ASCII):
+                width = self._WIDE
+                self._spend((width - 1) * length)
+            self._spend(width * len(text))
+            length += len(text)
+            texts.append(text)
+            self._work += 10 + (end - self._at) // 32
+            self._at = end
+            if closed:
+                self._at += 1
+                return "".join(texts)
+            yield
+
+    def _unescape(self, found):
+        high, low, code, letter = found.groups()
+        if letter is not None:
+            return self._LETTERS.get(letter, letter)
+        number = int(code, 16) if code else (
+            0x10000 + ((int(high, 16) & 0x3ff) << 10 | int(low, 16) & 0x3ff))
+        return chr(number).encode("utf-8", "replace")  # half a pair has no UTF-8 form
 
 
-def decode_json(data):
-    """Return the value at the start of `data` (bytes), read as leniently as cJSON does.
-
-    Raises ValueError on what is no JSON, on nesting too deep, and on numbers too large.
-    """
-    text = data.decode("utf-8", "replace").lstrip(" \t\r\n")
-    decoder = json.JSONDecoder(object_pairs_hook=_first_wins, parse_int=_read_int,
-                               parse_constant=lambda name: None, strict=False)
-    try:
-        value = decoder.raw_decode(text)[0]
-    except RecursionError:
-        raise ValueError("nested too deeply")
-    if nesting(value) > MAX_DEPTH:
-        raise ValueError("nested too deeply")
-    return _without_surrogates(value) if "\\u" in text else value
-
-
-def nesting(value):
-    """Return how many levels of objects and arrays a JSON value has."""
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        level = [item for each in level if isinstance(each, (dict, list))
-                 for item in (each.values() if isinstance(each, dict) else each)]
-    return depth
+# What steers a terminal, or a reader of lines: control characters, and those that turn the
+# direction of writing or end a line elsewhere than in ASCII.
+_STEERING = "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 
 
 def printable(text):
-    """Return a peer's text without the control characters that could steer a terminal."""
-    return "".join(letter for letter in text if letter in "\n\t" or ord(letter) >= 32
-                   and not 127 <= ord(letter) < 160)
+    """Return a peer's text without the characters that could steer a terminal."""
+    import re
+    return re.sub(_STEERING, "", text)
+
+
+def escape_steering(text):
+    """Return a JSON text for eyes: what could steer a terminal is escaped.
+
+    iperf3: on the wire it is not. JSON has such characters in strings only.
+    """
+    import re
+    return re.sub(_STEERING, lambda found: "\\u%04x" % ord(found.group()), text)
 
 
 def encode_frame(value):
@@ -1300,13 +1457,15 @@ def encode_frame(value):
     return struct.pack("!I", len(body)) + body
 
 
-def member(document, name, default=None):
-    """Return a member of a JSON object by its name, whatever the case, as cJSON does."""
-    lower = name.lower()
-    for other, value in document.items():
-        if other.lower() == lower:
-            return value
-    return default
+def by_lower_name(document):
+    """Return the members of a JSON object by their names in lower case; of two the first counts.
+
+    cJSON finds a member by its name whatever the case.
+    """
+    members = {}
+    for name, value in document.items():
+        members.setdefault(name.lower(), value)
+    return members
 
 
 def _is_number(value):
@@ -1475,13 +1634,13 @@ class Parameters:
         """
         self = cls()
         failure = bad_length = None
-        if not isinstance(document, dict):
-            document = {}  # iperf3: a document that is no object means all defaults
+        # iperf3: a document that is no object means all defaults.
+        members = by_lower_name(document if isinstance(document, dict) else {})
         for protocol in ("tcp", "udp", "sctp", "quic"):
-            if isinstance(member(document, protocol), bool):
+            if isinstance(members.get(protocol), bool):
                 self.protocol = protocol.upper()
         for row in PARAMETERS:
-            value = member(document, row.key)
+            value = members.get(row.key.lower())
             if row.kind == "text":
                 if isinstance(value, str):
                     setattr(self, row.attribute, value)
@@ -1524,6 +1683,7 @@ cannot tell.
 """
 
 DROPPED_KEY = "host_dropped_packets"  # our own
+SERVER_OUTPUTS = ("server_output_text", "server_output_json")
 
 Results = collections.namedtuple(
     "Results", "cpu_total cpu_user cpu_system has_retransmits congestion streams output")
@@ -1566,51 +1726,52 @@ def results_from_json(document, ids):
         raise IperfError(117, "no JSON object")
 
     def number(container, name, default=None):
-        value = member(container, name, default)
+        value = container.get(name, default)
         if not _is_number(value):
             raise IperfError(117, "%s is missing or no number" % name)
         return value
 
-    cpu = []
+    members, cpu = by_lower_name(document), []
     for name in ("cpu_util_total", "cpu_util_user", "cpu_util_system"):
-        value = float(max(-2 ** 63, min(2 ** 63, number(document, name))))
+        value = float(max(-2 ** 63, min(2 ** 63, number(members, name))))
         cpu.append(value if value == value else 0.0)
-    has_retransmits = to_integer(number(document, "sender_has_retransmits"))
-    rows = member(document, "streams")
+    has_retransmits = to_integer(number(members, "sender_has_retransmits"))
+    rows = members.get("streams")
     if not isinstance(rows, list):
         raise IperfError(117, "streams is missing or no array")
     streams = {}
     for row in rows:
         if not isinstance(row, dict):
             raise IperfError(117, "a stream is no object")
+        row = by_lower_name(row)
         values = {}
         for name in ("id", "bytes", "retransmits", "errors", "packets"):
             values[name] = to_integer(number(row, name))
         omitted = ("omitted_errors", "omitted_packets")
-        if len([name for name in omitted if member(row, name) is None]) == 1:
+        if len([name for name in omitted if row.get(name) is None]) == 1:
             raise IperfError(117, "one of the omitted counts is missing")
         for name in omitted:
             values[name] = None
-            if member(row, name) is not None:
+            if row.get(name) is not None:
                 values[name] = to_integer(number(row, name))
         for name, default in (("jitter", None), ("start_time", 0.0), ("end_time", -1.0)):
             value = number(row, name, default)
             values[name] = float(value) if abs(value) < 1e15 else 0.0
         if values["end_time"] < 0:
             values["end_time"] = None  # 3.1 does not send it
-        dropped = member(row, DROPPED_KEY)
+        dropped = row.get(DROPPED_KEY)
         values["dropped"] = max(0, to_integer(dropped)) if _is_number(dropped) else None
         if values["id"] not in ids:
             raise IperfError(208)
         values["bytes"] = max(0, values["bytes"])
         streams[values["id"]] = StreamResult(**values)
-    congestion = member(document, "congestion_used")
+    congestion = members.get("congestion_used")
     if not isinstance(congestion, str) or len(congestion) > 64 or not all(
             "!" <= letter <= "~" for letter in congestion):
         congestion = None
     output = None
-    for name, kind in (("server_output_text", str), ("server_output_json", dict)):
-        value = member(document, name)
+    for name, kind in zip(SERVER_OUTPUTS, (str, dict)):
+        value = members.get(name)
         if isinstance(value, kind):
             output = (name, value)
     return Results(cpu[0], cpu[1], cpu[2], has_retransmits, congestion, streams, output)
@@ -4566,7 +4727,7 @@ def pause(seconds):
 
 
 def read_exactly(sock, count, deadline, fail):
-    """Read `count` bytes from a non-blocking socket, in a task; returns them.
+    """Read `count` bytes from a non-blocking socket, in a task; returns them (a bytearray).
 
     fail: a function from the cause (an OSError, a text) and the bytes so far to the exception
     to raise; the cause is None for an end of file.
@@ -4584,7 +4745,9 @@ def read_exactly(sock, count, deadline, fail):
         if not piece:
             raise fail(None, data)
         data += piece
-    return bytes(data)
+        if len(data) < count:
+            yield from pause(0)  # a peer that sends without end leaves others their turns
+    return data
 
 
 def write_all(sock, data, deadline, number):
@@ -4613,6 +4776,7 @@ def close_orderly(sock, patience=CLOSING_TIMEOUT):
             try:
                 if not sock.recv(65536):
                     break
+                yield from pause(0)
             except (BlockingIOError, InterruptedError):
                 if (yield Wait(sock, READ, deadline)) == TIMED_OUT:
                     break
@@ -4622,6 +4786,19 @@ def close_orderly(sock, patience=CLOSING_TIMEOUT):
         pass
     finally:
         sock.close()
+
+
+def in_slices(work):
+    """Do a long piece of work, a generator that yields now and then, in a task.
+
+    Others have their turns in between. Returns its result.
+    """
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+        yield from pause(0)
 
 
 def in_thread(function, patience):
@@ -5850,15 +6027,24 @@ class Document:
     _ORDER = ("start", "intervals", "end", "error", "title", "extra_data", "server_output_json",
               "server_output_text")
 
-    def __init__(self, facts=None):
-        """facts: what `start` is until more is known (data of a version event)."""
+    def __init__(self, facts=None, room=None, depth=None):
+        """facts: what `start` is until more is known (data of a version event).
+
+        room: letters of JSON, of encode_json's `depth`, that the intervals may take, which are
+        then kept as such; what comes behind is left out, and the end tells so.
+        """
         self._members = {"start": facts or {}, "intervals": [], "end": {}}
+        self._room, self._depth = room, depth
+        self._left_out = None  # the number of intervals that were, and when they began
 
     def add(self, event):
         """Take an event in. Those that are no part of a document change nothing."""
         name, data = event["event"], event["data"]
         if name == "interval":
-            self._members["intervals"].append(data)
+            self._add_interval(data)
+        elif name == "end" and self._left_out:
+            self._members["end"] = dict(data, pyperf3=dict(
+                data.get("pyperf3", ()), intervals_left_out=self._left_out))
         elif name in ("version", "asked", "connecting", "accepted", "start"):
             self._members["start"] = data
         elif name == "done":
@@ -5868,10 +6054,50 @@ class Document:
         elif name in self._ORDER:
             self._members[name] = data
 
+    def _add_interval(self, data):
+        if self._left_out:
+            self._left_out["count"] += 1
+            return
+        if self._room is not None:
+            start, data = data["sum"]["start"], JsonText(encode_json(data, self._depth))
+            self._room -= len(data)
+            if self._room < 0:
+                self._left_out = {"count": 1, "from_seconds": start}
+                return
+        self._members["intervals"].append(data)
+
+    def server_output(self):
+        """Return the member of the results that tells it to a client, and its value."""
+        return "server_output_json", self.members()
+
     def members(self):
         """Return the document so far, members in iperf3's order."""
         return collections.OrderedDict((name, self._members[name]) for name in self._ORDER
                                        if name in self._members)
+
+
+class Transcript:
+    """Collect the text of one test, for a client that asks for it, as JSON: up to a room."""
+
+    def __init__(self, render, room):
+        """render: returns the lines of an event; room: letters that the intervals may take."""
+        self._render = render
+        self._room = room
+        self._text = []
+
+    def add(self, event):
+        text = encode_json("".join(line + "\n" for line in self._render(event)))[1:-1]
+        if event["event"] == "interval":
+            if self._room < 0:
+                return
+            self._room -= len(text)
+            if self._room < 0:
+                text = "(the output is too long: further intervals are left out)\\n"
+        self._text.append(text)
+
+    def server_output(self):
+        """Return the member of the results that tells it to a client, and its value."""
+        return "server_output_text", JsonText('"%s"' % "".join(self._text))
 
 
 _BUSY = 90.0  # percent of a CPU from which on it is the limit
@@ -6782,9 +7008,13 @@ def state_text(state):
 
 
 def document_text(title, document):
-    """Return a JSON document of the control connection, for -d; without what lets a user in."""
-    if isinstance(document, dict) and "authtoken" in document:
-        document = dict(document, authtoken="...")
+    """Return a JSON document of the control connection, for -d.
+
+    Without what lets a user in, and without a server's output, which may be large.
+    """
+    if isinstance(document, dict):
+        document = {name: "..." if name.lower() in ("authtoken",) + SERVER_OUTPUTS else value
+                    for name, value in document.items()}
     return "%s:\n%s" % (title, printable(encode_json(document, 0)))
 
 
@@ -6805,8 +7035,11 @@ def read_state(sock, deadline, step):
     return struct.unpack("!b", data)[0]
 
 
-def read_frame(sock, deadline, limit, number):
-    """Read a JSON document with its length, in a task. Raises IperfError `number`."""
+def read_frame(sock, deadline, limit, number, spare=0):
+    """Read a JSON document of up to `limit` bytes with its length, in a task.
+
+    spare: bytes more for a server's output. Raises IperfError `number`.
+    """
     def fail(cause, data):
         if cause is None:
             if data == encode_state(IPERF_DONE):
@@ -6814,13 +7047,19 @@ def read_frame(sock, deadline, limit, number):
             cause = "the connection was closed" if data else None
         return IperfError(number, cause)
     size, = struct.unpack("!I", (yield from read_exactly(sock, 4, deadline, fail)))
-    if not 1 <= size <= limit:
+    if not 1 <= size <= limit + spare:
         raise IperfError(number, "a length of %d bytes is not allowed" % size)
     data = yield from read_exactly(sock, size, deadline, fail)
+    reader = JsonReader(data, ROOM_FACTOR * limit, ROOM_FACTOR * spare, SERVER_OUTPUTS)
     try:
-        return decode_json(data)
-    except ValueError:
-        raise IperfError(number, "the text is no JSON")
+        return (yield from in_slices(reader.read()))
+    except ValueError as error:
+        raise IperfError(number, str(error))
+
+
+def results_limit(count):
+    """Return how many bytes of JSON the results of `count` streams may have, without output."""
+    return 16384 + 1024 * count  # a stream takes 250
 
 
 def timestamp(now):
@@ -7446,7 +7685,9 @@ class Client(Driver):
         document = results_to_json(test.results())
         self._debug_document("send_results", document)
         yield from write_all(sock, encode_frame(document), deadline, 116)
-        document = yield from read_frame(sock, deadline, MAX_RESULTS, 117)
+        # iperf3: a server that was asked once sends its output to all later clients, too.
+        document = yield from read_frame(sock, deadline, results_limit(len(test.ids)), 117,
+                                         MAX_OUTPUT)
         self._debug_document("get_results", document)
         test.remote = results_from_json(document, test.ids)
         yield from self._expect(DISPLAY_RESULTS)
@@ -7736,9 +7977,12 @@ class Server(Driver):
         """Emit an event of test `number`, and return it."""
         return self._emit(name, data, server=True, test=number, **more)
 
-    def make_scribe(self):
-        """Return what makes the text of one test, None if nobody gave a way to."""
-        return self._transcribe() if self._transcribe else None
+    def make_record(self):
+        """Return what records the events of one test for its client."""
+        room = max(256 * 1024, KEPT_OUTPUT // self._places)
+        if self._transcribe is None or self.settings.json or self.settings.json_stream:
+            return Document(room=room)
+        return Transcript(self._transcribe().render, room)
 
     def _interrupt(self):
         """Stop for good: tell the client, if one is there."""
@@ -8009,8 +8253,7 @@ class Session(Debugging):
         self._number = 0  # of the test, once this session holds the server
         self._test = None
         self._parameters = None
-        self._scribe = None  # makes the text that the client asked for
-        self._output = []
+        self._record = None  # of the events, if the client asked for it
         self._door = None  # of a UDP or QUIC test
         self._quic = None  # the QuicEnd of a QUIC test
         self._listener = None  # of an SCTP test
@@ -8021,7 +8264,6 @@ class Session(Debugging):
         self.asked = self._turn = 0.0  # when the client asked for the test, and had its turn
         self.evicted = False  # the server ends the test for the sake of another one
         self.hurries = False  # the server needs the descriptor
-        self._document = None  # or the document that it asked for
 
     def awaits_stream(self):
         test = self._test
@@ -8063,10 +8305,8 @@ class Session(Debugging):
 
     def _emit(self, name, data, **more):
         event = self._server.emit_for(self._number, name, data, **more)
-        if self._document is not None:
-            self._document.add(event)
-        if self._scribe is not None:
-            self._output += self._scribe.render(event)
+        if self._record is not None:
+            self._record.add(event)
 
     # The conversation, step by step
 
@@ -8137,7 +8377,7 @@ class Session(Debugging):
             sock, self._control = self._control, None
             self._server.hand_over(sock, session)
             return False
-        self.cookie = data
+        self.cookie = bytes(data)
         return True
 
     def _accept_tls(self, deadline):
@@ -8304,10 +8544,7 @@ class Session(Debugging):
         if quic:
             self._quic = yield from self._make_quic_end()
         if parameters.get_server_output:
-            if not (settings.json or settings.json_stream):
-                self._scribe = self._server.make_scribe()
-            if self._scribe is None:
-                self._document = Document()
+            self._record = self._server.make_record()
         if datagrams or quic:
             # A hello does not tell whose it is, but for its address.
             yield from self._wait_for_turn()
@@ -8592,15 +8829,11 @@ class Session(Debugging):
         test, sock = self._test, self._control
         yield from self._send_state(EXCHANGE_RESULTS)
         self._stepped = time.monotonic()
-        document = yield from read_frame(sock, self._stepped + STEP_TIMEOUT, MAX_RESULTS, 117)
+        document = yield from read_frame(sock, self._stepped + STEP_TIMEOUT,
+                                         results_limit(len(test.ids)), 117)
         self._debug_document("get_results", document)
         test.remote = results_from_json(document, test.ids)
-        output = None
-        if self._parameters.get_server_output:
-            if self._scribe is not None:
-                output = ("server_output_text", "".join(line + "\n" for line in self._output))
-            else:
-                output = ("server_output_json", self._document.members())
+        output, self._record = self._record and self._record.server_output(), None
         document = results_to_json(test.results(output))
         self._debug_document("send_results", document)
         yield from write_all(sock, encode_frame(document), time.monotonic() + REPLY_TIMEOUT, 116)
@@ -8889,8 +9122,8 @@ def error_lines(event, named=False):
     """
     tag = test_tag(event) if named else ""
     if event["event"] == "warning":
-        return ["warning: %s%s" % (tag, event["data"])]
-    return ("iperf3: %s%s" % (tag, event["line"])).split("\n")
+        return ["warning: %s%s" % (tag, printable(event["data"]))]
+    return ("iperf3: %s%s" % (tag, printable(event["line"]))).split("\n")
 
 
 def test_tag(event):
@@ -9237,7 +9470,9 @@ class ManyTestsRenderer:
 class JsonRenderer:
     """One document per test, as `-J` prints it."""
 
-    def __init__(self):
+    def __init__(self, room=None):
+        """room: letters that the intervals of a test may take."""
+        self._room = room
         self._facts = None
         self._documents = {}  # of the tests under way, by number
 
@@ -9247,11 +9482,11 @@ class JsonRenderer:
             return []
         number = event.get("test")
         if number not in self._documents:
-            self._documents[number] = Document(self._facts)
+            self._documents[number] = Document(self._facts, self._room, 2)
         self._documents[number].add(event)
         if event["event"] != "done":
             return []
-        return [encode_json(self._documents.pop(number).members(), 0)]
+        return [escape_steering(encode_json(self._documents.pop(number).members(), 0))]
 
 
 class JsonStreamRenderer:
@@ -9259,9 +9494,11 @@ class JsonStreamRenderer:
 
     _EVENTS = ("start", "interval", "end", "error", "server_output_text", "server_output_json")
 
-    def __init__(self, full=False, named=False):
-        """full: print the whole document behind the end event; named: the test's number, too."""
-        self._whole = JsonRenderer() if full else None
+    def __init__(self, full=False, named=False, room=None):
+        """full: print the whole document behind the end event, see JsonRenderer for its `room`;
+        named: the test's number, too.
+        """
+        self._whole = JsonRenderer(room) if full else None
         self._named = named
         self._ends = {}
 
@@ -9283,7 +9520,7 @@ class JsonStreamRenderer:
         line = {"event": name, "data": data}
         if self._named and event.get("test"):
             line["test"] = event["test"]
-        return encode_json(line)
+        return escape_steering(encode_json(line))
 
 
 ###############################################################################
@@ -9313,6 +9550,7 @@ class TestResult:
 
     def __init__(self, text):
         """text: a JSON document of a client or server. Raises ValueError if it is none."""
+        import json
         self.text = text
         self.json = json.loads(text)
         self.error = self.json.get("error")
@@ -9434,7 +9672,7 @@ class IPerf3:
         if self._error is not None and "error" not in document.members():
             document.add({"event": "error", "data": server_error_text(self._error)
                           if isinstance(self._error, Interrupted) else str(self._error)})
-        return TestResult(encode_json(document.members(), 0))
+        return TestResult(escape_steering(encode_json(document.members(), 0)))
 
     @property
     def _errno(self):
@@ -9688,10 +9926,11 @@ class WaitingLine:
 def make_renderer(settings):
     """Return the renderer that the settings ask for."""
     many = settings.max_clients > 1
+    room = KEPT_DOCUMENTS // settings.max_clients if settings.server else None
     if settings.json_stream:
-        return JsonStreamRenderer(settings.json_stream_full_output, many)
+        return JsonStreamRenderer(settings.json_stream_full_output, many, room)
     if settings.json:
-        return JsonRenderer()
+        return JsonRenderer(room)
 
     def make():
         return TextRenderer(settings.verbose, settings.format, settings.title)

@@ -313,6 +313,16 @@ def set_up(port, source="127.0.0.1", **parameters):
     return sock, cookie
 
 
+def decode_json(data, room=2 ** 40):
+    """Return the value of a JSON text as a peer's is read. Raises ValueError."""
+    reading = pyperf3.JsonReader(data, room).read()
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            return end.value
+
+
 class ServerCase(unittest.TestCase):
     """A test with a server of its own, which is ended behind it and has to end well."""
 

@@ -7,6 +7,7 @@ and the next honest test works.
 import json
 import os
 import resource
+import signal
 import socket
 import struct
 import sys
@@ -14,6 +15,7 @@ import threading
 import time
 import unittest
 
+import pyperf3
 import support
 
 COOKIE = b"abcdefghijklmnopqrstuvwxyz2345672345\0"
@@ -86,6 +88,59 @@ def conversation(*steps):
                 sock.sendall(step)
         sock.close()
     return play
+
+
+def whole_test(results, sent=None):
+    """Return a conversation for FakeServer: a test of one stream to its end, with these results.
+
+    sent: a threading.Event, set when they are on their way as a whole.
+    """
+    def script(sock):
+        receive(sock, 37)
+        if getattr(script, "streams", 0):
+            while sock.recv(1 << 20):
+                pass
+            return
+        script.streams = 1
+        sock.sendall(b"\x09")
+        size, = struct.unpack("!I", receive(sock, 4))
+        receive(sock, size)
+        sock.sendall(b"\x0a")
+        threading.Thread(target=go_on, args=(sock,), daemon=True).start()
+
+    def go_on(sock):
+        time.sleep(0.3)
+        sock.sendall(b"\x01\x02")
+        assert receive(sock, 1) == b"\x04"
+        sock.sendall(b"\x0d")
+        size, = struct.unpack("!I", receive(sock, 4))
+        receive(sock, size)
+        try:
+            sock.sendall(results)
+            if sent is not None:
+                sent.set()
+            sock.sendall(b"\x0e")
+        except OSError:
+            pass  # they were refused
+    return script
+
+
+def walk_to_results(port):
+    """Run a test of 1000 bytes to the moment when the client's results are due."""
+    control, cookie = support.set_up(port)
+    with connect(port) as data:
+        data.sendall(cookie)
+        assert receive(control, 2) == b"\x01\x02"
+        data.sendall(b"x" * 1000)
+        control.sendall(b"\x04")
+        assert receive(control, 1) == b"\x0d"
+    return control
+
+
+def most_memory(pid):
+    """Return the most memory that a process has held so far, in MB."""
+    with open("/proc/%d/status" % pid) as status:
+        return [int(line.split()[1]) for line in status if line.startswith("VmHWM")][0] // 1024
 
 
 def run_client(port, *arguments):
@@ -169,30 +224,6 @@ class HostileServers(unittest.TestCase):
                 self.assertEqual(left.err, "".join("iperf3: %s\n" % line for line in lines))
 
     def test_bad_results(self):
-        def play(results):
-            def script(sock):
-                data = receive(sock, 37)
-                if getattr(script, "streams", 0):
-                    while sock.recv(1 << 20):
-                        pass
-                    return
-                script.streams = 1
-                sock.sendall(b"\x09")
-                size, = struct.unpack("!I", receive(sock, 4))
-                receive(sock, size)
-                sock.sendall(b"\x0a")
-                threading.Thread(target=go_on, args=(sock, data), daemon=True).start()
-
-            def go_on(sock, _):
-                time.sleep(0.3)
-                sock.sendall(b"\x01\x02")
-                assert receive(sock, 1) == b"\x04"
-                sock.sendall(b"\x0d")
-                size, = struct.unpack("!I", receive(sock, 4))
-                receive(sock, size)
-                sock.sendall(results)
-                sock.sendall(b"\x0e")
-            return script
         stream = {"id": 1, "bytes": 1, "retransmits": -1, "jitter": 0, "errors": 0, "packets": 0,
                   "start_time": 0, "end_time": 1}
         good = {"cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1,
@@ -206,7 +237,48 @@ class HostileServers(unittest.TestCase):
                 (struct.pack("!I", 2 ** 32 - 1), "unable to receive results"),
                 (struct.pack("!I", 0), "unable to receive results")):
             with self.subTest(results=results[:40]):
-                self.check(play(results), "iperf3: error - " + text)
+                self.check(whole_test(results), "iperf3: error - " + text)
+
+    def test_a_client_was_deaf_while_it_read_large_results(self):
+        size = 60 * 2 ** 20
+        sent = threading.Event()
+        data = b'{"server_output_json":{"x":[' + b"1," * (size // 2) + b"1]}}"
+        with FakeServer(whole_test(frame(data), sent)) as server:
+            with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", server.port, "-n", "1M",
+                                                 "--get-server-output", "-J")) as client:
+                self.assertTrue(sent.wait(support.LIMIT))
+                time.sleep(0.2)
+                self.assertLess(most_memory(client.pid), 400)
+                begun = time.monotonic()
+                client.signal(signal.SIGINT)
+                left = client.finish()
+                self.assertLess(time.monotonic() - begun, 3.0)
+        self.assertIn("interrupt - the client has terminated by signal Interrupt(2)",
+                      left.json()["error"])
+
+    def test_a_client_took_gigabytes_for_large_results(self):
+        data = b"{" + b",".join(b'"%x":[]' % number for number in range(2 ** 18)) + b"}"
+        self.check(whole_test(frame(data)), "iperf3: error - unable to receive results: there is"
+                                            " more in it than is allowed\n")
+
+    def test_a_large_server_output_is_taken_in(self):
+        text = "".join("line %d \\ \"\t\x9b\n" % number for number in range(200000))
+        results = {"cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1,
+                   "sender_has_retransmits": -1, "streams": [
+                       {"id": 1, "bytes": 1, "retransmits": -1, "jitter": 0, "errors": 0,
+                        "packets": 0, "start_time": 0, "end_time": 1}]}
+        for name, value in (("server_output_text", text),
+                            ("server_output_json", {"intervals": [[number, text[:20]] for number
+                                                                  in range(50000)]})):
+            # iperf3: who did not ask for it may be sent it, too.
+            for more in ((), ("--get-server-output",)):
+                with self.subTest(name=name, more=more):
+                    data = frame(dict(results, **{name: value}))
+                    with FakeServer(whole_test(data)) as server:
+                        left = run_client(server.port, "-J", *more)
+                    self.assertEqual((left.code, left.err), (0, ""))
+                    self.assertEqual(left.json().get(name), value if more else None)
+                    self.assertNotIn("\x9b", left.out)
 
     def test_refused_and_unknown_host(self):
         port = support.free_port()
@@ -392,6 +464,76 @@ class HostileClients(unittest.TestCase):
                     control.shutdown(socket.SHUT_WR)
                     self.assertEqual(receive(control, 6),
                                      b"\x0d\xfe" + struct.pack("!i", 117))
+
+
+class LargeResults(support.ServerCase):
+    """Clients whose results are larger than a test's can be, beside an honest client."""
+
+    def test_large_results_held_up_the_tests_of_others(self):
+        port = self.serve("--max-clients", "8")
+        stop = threading.Event()
+
+        def attack(unit):
+            data = frame(b'{"x":[' + unit * (64 * 2 ** 20 // len(unit)) + b"1]}")
+            while not stop.is_set():
+                try:
+                    with walk_to_results(port) as control:
+                        control.settimeout(10.0)
+                        control.sendall(data)
+                except (OSError, AssertionError):
+                    pass
+        threads = [threading.Thread(target=attack, args=(unit,))
+                   for unit in (b"1,", b"[" * 90 + b"]" * 90 + b",")]
+        for thread in threads:
+            thread.start()
+        try:
+            left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "2", "-b",
+                                               "10M", "-J"))
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual((left.code, left.err), (0, ""))
+        for name in ("sum_sent", "sum_received"):
+            self.assertAlmostEqual(left.json()["end"][name]["bits_per_second"], 1e7, delta=3e6)
+        self.assertLess(most_memory(self.server.pid), 100)
+        self.assertIn("unable to receive results: a length of ", self.server.err())
+
+    def test_results_within_the_limit_of_hostile_shapes_are_refused(self):
+        port = self.serve()
+        for data in (b"[" + b"[]," * 5000 + b"1]", b"{" + b'"a":{},' * 2000 + b'"b":' + b"9" * 5000,
+                     b'{"server_output_text":"' + b"x" * 20000 + b'"}'):
+            with walk_to_results(port) as control:
+                control.sendall(frame(data))
+                self.assertEqual(receive(control, 5), b"\xfe" + struct.pack("!i", 117))
+
+    def test_who_sends_on_after_the_end_leaves_others_their_turns(self):
+        ours, theirs = socket.socketpair()
+        loop, turns, over = pyperf3.Loop(), [], threading.Event()
+
+        def flood():
+            try:
+                while not over.is_set():
+                    theirs.send(b"x" * 200000)
+            except OSError:
+                pass
+
+        def count():
+            while not closing.done:
+                turns.append(None)
+                yield from pyperf3.pause(0)
+        ours.setblocking(False)
+        thread = threading.Thread(target=flood)
+        thread.start()
+        closing = loop.spawn(pyperf3.close_orderly(ours, 0.3))
+        counting = loop.spawn(count())
+        while not counting.done:
+            loop.turn()
+        over.set()
+        theirs.close()
+        thread.join()
+        loop.close()
+        self.assertGreater(len(turns), 10)
 
 
 class OneOff(unittest.TestCase):

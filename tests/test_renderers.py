@@ -118,6 +118,66 @@ class Json(unittest.TestCase):
                 self.assertEqual(made, without_doubles(case.out(side))[0])
         self.assertEqual(replayed, 84)
 
+    def test_control_characters_beyond_ascii_went_raw_into_the_output(self):
+        text = "a\x1b\x7f\x85\x9b31m\u2028\u2029\u202e\u2066\u200f\u061cz\u00e9\U0001f600\u200d"
+        steering = set(text) - set("a31mz\u00e9\U0001f600\u200d")
+        events = [event("version", {"x": text}), event("server_output_text", text),
+                  event("server_output_json", {text: [text]}), event("error", text, line=text),
+                  event("end", {"sender_tcp_congestion": text}),
+                  event("done", None, ok=True, title=text, extra_data=text)]
+        for renderer in (pyperf3.JsonRenderer(), pyperf3.JsonStreamRenderer(True)):
+            made = render(renderer, events)
+            self.assertFalse(steering & set(made), made)
+            self.assertEqual(captures.parse(made[made.index("{\n"):])["title"], text)
+        for each in ("warning", "error"):
+            made = "".join(pyperf3.error_lines(event(each, text, line=text)))
+            self.assertFalse(steering & set(made), made)
+        self.assertEqual(pyperf3.printable(text), "a31mz\u00e9\U0001f600\u200d")
+        # On the wire they stand as iperf3 has them.
+        self.assertIn("\x9b31m\u2028", pyperf3.encode_json({"title": text}))
+
+    def test_intervals_beyond_the_room_are_left_out_and_counted(self):
+        document = pyperf3.JsonRenderer(1000)
+        whole = pyperf3.JsonRenderer()
+        intervals = [event("interval", {"streams": [], "sum": {"start": number, "end": number + 1}})
+                     for number in range(100)]
+        ends = [event("end", {"a": 1, "pyperf3": {"b": 2}}), event("done", None, ok=True)]
+        first = [event("version", {})]
+        for few in (0, 3):
+            self.assertEqual(render(document, first + intervals[:few] + ends),
+                             render(whole, first + intervals[:few] + ends))
+        found = captures.parse(render(document, first + intervals + ends))
+        kept = len(found["intervals"])
+        self.assertTrue(5 < kept < 30, kept)
+        self.assertEqual(found["end"], {"a": 1, "pyperf3": {"b": 2, "intervals_left_out": {
+            "count": 100 - kept, "from_seconds": kept}}})
+
+    def test_a_servers_output_for_its_client_has_a_room(self):
+        intervals = [event("interval", {"streams": [], "sum": {"start": number, "end": number + 1}})
+                     for number in range(100)]
+
+        class Plain:
+            def render(self, event):
+                return ['%s "%s"' % (event["event"], event["data"]["sum"]["start"])
+                        if event["event"] == "interval" else event["event"]]
+        transcript = pyperf3.Transcript(Plain().render, 300)
+        for each in [event("start", {})] + intervals + [event("end", {})]:
+            transcript.add(each)
+        name, value = transcript.server_output()
+        lines = captures.parse(pyperf3.encode_json({name: value}))["server_output_text"].split("\n")
+        self.assertEqual((lines[0], lines[1], lines[-2:]), ("start", 'interval "0"', ["end", ""]))
+        self.assertIn("left out", lines[-3])
+        self.assertTrue(10 < len(lines) < 30, lines)
+        document = pyperf3.Document(room=300)
+        for each in intervals:
+            document.add(each)
+        document.add(event("end", {}))
+        name, value = document.server_output()
+        self.assertEqual(name, "server_output_json")
+        found = captures.parse(pyperf3.encode_json(value))
+        self.assertEqual(found["end"]["pyperf3"]["intervals_left_out"]["count"],
+                         100 - len(found["intervals"]))
+
     def test_nothing_comes_before_the_test_is_done(self):
         case = captures.Case("json-tcp")
         document = documents(case, "client")[0]

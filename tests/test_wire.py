@@ -246,11 +246,11 @@ class Notation(unittest.TestCase):
         for depth in (None, 0):
             text = pyperf3.encode_json(value, depth)
             self.assertEqual(json.loads(text), value)
-            self.assertEqual(pyperf3.decode_json(text.encode("utf-8")), value)
+            self.assertEqual(support.decode_json(text.encode("utf-8")), value)
 
 
 class Reading(unittest.TestCase):
-    """decode_json, member, to_integer: what a peer may send."""
+    """JsonReader, by_lower_name, to_integer: what a peer may send."""
 
     def test_leniency(self):
         for data, value in (
@@ -264,49 +264,51 @@ class Reading(unittest.TestCase):
                 # cJSON takes control characters in strings as they are
                 (b'{"a":"x\ny\tz\x01"}', {"a": "x\ny\tz\x01"})):
             with self.subTest(data=data):
-                self.assertEqual(pyperf3.decode_json(data), value)
+                self.assertEqual(support.decode_json(data), value)
 
     def test_what_is_no_json(self):
         for data in (b"", b" ", b"{", b'{"a"', b'{"a":', b'{"a":1', b'{"a":1,}', b"nul", b"x",
                      b"[1", b'"', b'{"a":"x}', b"{a:1}", b"{'a':1}", b"\0{}", b"\xff\xfe",
                      b'{"a":0x10}', b'{"a":+1}', b'{"a":-}', b'{"a":.5}', b"]"):
             with self.subTest(data=data), self.assertRaises(ValueError):
-                pyperf3.decode_json(data)
+                support.decode_json(data)
 
     def test_the_first_of_two_members_wins(self):
-        self.assertEqual(pyperf3.decode_json(b'{"a":1,"a":2,"b":{"c":3,"c":4}}'),
+        self.assertEqual(support.decode_json(b'{"a":1,"a":2,"b":{"c":3,"c":4}}'),
                          {"a": 1, "b": {"c": 3}})
 
     def test_members_are_found_whatever_their_case(self):
-        document = pyperf3.decode_json(b'{"Time":5,"PARALLEL":2,"mss":3}')
-        self.assertEqual(pyperf3.member(document, "time"), 5)
-        self.assertEqual(pyperf3.member(document, "parallel"), 2)
-        self.assertEqual(pyperf3.member(document, "MSS"), 3)
-        self.assertIsNone(pyperf3.member(document, "omit"))
-        self.assertEqual(pyperf3.member(document, "omit", 7), 7)
+        document = support.decode_json(b'{"Time":5,"PARALLEL":2,"mss":3}')
+        self.assertEqual(pyperf3.by_lower_name(document).get("time"), 5)
+        self.assertEqual(pyperf3.by_lower_name(document).get("parallel"), 2)
+        self.assertEqual(pyperf3.by_lower_name(document).get("mss"), 3)
+        self.assertIsNone(pyperf3.by_lower_name(document).get("omit"))
 
     def test_the_first_wins_also_among_names_in_other_cases(self):
-        document = pyperf3.decode_json(b'{"TIME":5,"time":6}')
-        self.assertEqual(pyperf3.member(document, "time"), 5)
+        document = support.decode_json(b'{"TIME":5,"time":6}')
+        self.assertEqual(pyperf3.by_lower_name(document).get("time"), 5)
 
     def test_nesting_without_end(self):
         for data in (b"[" * 200000, b'{"a":' * 100000, b"[" * 100000 + b"]" * 100000,
                      b'[{"a":' * 100000):
             began = time.monotonic()
             with self.assertRaises(ValueError):
-                pyperf3.decode_json(data)
+                support.decode_json(data)
             self.assertLess(time.monotonic() - began, 5.0)
 
     def test_some_nesting_is_fine(self):
-        self.assertIsInstance(pyperf3.decode_json(b"[" * 100 + b"]" * 100), list)
+        self.assertIsInstance(support.decode_json(b"[" * 100 + b"]" * 100), list)
 
     def test_numbers_without_end(self):
-        for digits in (b"1" * 200000, b"-" + b"9" * 200000, b"1." + b"1" * 200000,
+        for digits in (b"1" * 4000, b"-" + b"9" * 4000, b"1." + b"1" * 4000,
                        b"1e" + b"9" * 1000, b"1" * 29, b"1" * 30, b"1" * 310):
             began = time.monotonic()
-            value = pyperf3.decode_json(b'{"time":' + digits + b"}")["time"]
+            value = support.decode_json(b'{"time":' + digits + b"}")["time"]
             self.assertLess(time.monotonic() - began, 5.0)
             self.assertLessEqual(abs(pyperf3.to_integer(value)), 2 ** 63)
+        for digits in (b"1" * 5000, b"-" + b"9" * 200000, b"1." + b"1" * 200000):
+            with self.assertRaises(ValueError):
+                support.decode_json(b'{"time":' + digits + b"}")
 
     def test_integers_are_cut_and_saturated(self):
         for value, wanted in (
@@ -324,6 +326,99 @@ class Reading(unittest.TestCase):
                 else:
                     self.assertEqual(pyperf3.to_integer(value), wanted)
                     self.assertIsInstance(pyperf3.to_integer(value), int)
+
+
+ROW = {"id": 1, "bytes": 1, "retransmits": 1, "jitter": 0.5, "errors": 0, "omitted_errors": 0,
+       "packets": 0, "omitted_packets": 0, "start_time": 0, "end_time": 1}
+MEMBERS = (b'"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":1,"sender_has_retransmits":1,'
+           b'"streams":[')
+
+
+def shapes(size):
+    """Return the documents of results, of about `size` bytes, that might cost a reader most."""
+    row = json.dumps(ROW).encode("ascii")
+    head = b"{" + MEMBERS + b'],"x":'
+    listed = dict((name, head + b"[" + unit * (size // len(unit)) + b"1]}") for name, unit in (
+        ("numbers", b"1,"), ("fractions", b"1.5,"), ("arrays", b"[],"), ("objects", b"{},"),
+        ("deep arrays", b"[" * 90 + b"]" * 90 + b","), ("objects in objects", b'{"a":{"a":1}},'),
+        ("strings", b'"ab",'), ("escapes", b'"\\n",'), ("long numbers", b"1" * 4000 + b","),
+        ("exponents", b"1e" + b"9" * 4000 + b","), ("blanks", b" " * 4000 + b"1,")))
+    listed.update((name, head + b'"' + unit * (size // len(unit)) + b'"}') for name, unit in (
+        ("a string", b"x"), ("a string of escapes", b"\\n"), ("backslashes", b"\\\\"),
+        ("no UTF-8", b"\xff"), ("halves of pairs", b"\\ud83d"), ("pairs", b"\\ud83d\\ude00")))
+    names = b",".join(b'"%x":1' % number for number in range(size // 10))
+    listed.update((
+        ("rows", b"{" + MEMBERS + b",".join([row] * (size // len(row))) + b"]}"),
+        ("names", head + b"{" + names + b"}}"),
+        ("names of members", b"{" + MEMBERS + b"]," + names + b"}"),
+        ("one name", b"{" + b",".join([b'"streams":[]'] * (size // 13)) + b"}"),
+        ("outputs", b"{" + b",".join([b'"Server_output_text":""', b'"server_output_text":[]']
+                                     * (size // 50)) + b"}"),
+        ("digits", head + b"1" * size + b"}"), ("nothing but blanks", head + b" " * size + b"1}"),
+        ("open arrays", b"[" * size), ("open objects", b'{"a":' * (size // 5)),
+        ("quotes", b'"' * size)))
+    return listed
+
+
+class Shapes(unittest.TestCase):
+    """What a peer's document may cost, of whatever shape."""
+
+    def test_results_of_any_shape_cost_milliseconds(self):
+        limit, ids = pyperf3.results_limit(256), pyperf3.stream_ids(256)
+        for name, data in sorted(shapes(limit).items()):
+            with self.subTest(shape=name):
+                begun = time.process_time()
+                try:
+                    pyperf3.results_from_json(
+                        support.decode_json(data, pyperf3.ROOM_FACTOR * limit), ids)
+                except (ValueError, pyperf3.IperfError):
+                    pass
+                self.assertLess(time.process_time() - begun, 0.4)
+
+    def test_real_results_have_ample_room(self):
+        for count in (1, 256):
+            row = dict(ROW, bytes=2 ** 62, jitter=0.00012331230005876591, host_dropped_packets=1)
+            data = (b"{" + MEMBERS + b",".join([json.dumps(row).encode("ascii")] * count) + b"]}")
+            limit = pyperf3.results_limit(count)
+            self.assertLess(3 * len(data), limit)
+            self.assertIn("streams", support.decode_json(data, pyperf3.ROOM_FACTOR * limit // 3))
+
+    def test_a_large_document_is_read_in_slices(self):
+        for name, data in sorted(shapes(2 ** 17).items()):
+            reading = pyperf3.JsonReader(data, 2 ** 40).read()
+            slices = 0
+            try:
+                for _ in reading:
+                    slices += 1
+            except ValueError:
+                continue  # at once
+            if name not in ("quotes", "long numbers", "exponents", "blanks", "outputs"):
+                with self.subTest(shape=name):
+                    self.assertGreater(slices, 3)
+
+    def test_what_a_document_takes_is_bounded_by_its_room(self):
+        for data, size in ((b"[" + b"1," * 999 + b"1]", 8000), (b"[" + b"[]," * 99 + b"1]", 7000),
+                           (b'"' + b"x" * 9000 + b'"', 9000), (b'"' + b"\xe9" * 900 + b'"', 1800),
+                           (b'{"%s":1}' % (b"n" * 9000), 9000),
+                           (b'"' + b"x" * 70000 + b"\xf0\x9f\x98\x80" + b'"', 70000 * 4)):
+            with self.subTest(data=data[:20]):
+                support.decode_json(data, size * 20)
+                with self.assertRaises(ValueError):
+                    support.decode_json(data, size)
+
+    def test_a_servers_output_alone_has_room_of_its_own(self):
+        text = b'"' + b"x" * 5000 + b'"'
+        for data, good in ((b'{"server_output_text":%s}', True),
+                           (b'{"SERVER_output_json":{"x":%s}}', True),
+                           (b'{"title":%s}', False), (b'{"x":{"server_output_text":%s}}', False),
+                           (b'[{"server_output_text":%s}]', False),
+                           (b'{"server_output_text":1,"x":%s}', False)):
+            with self.subTest(data=data):
+                reader = pyperf3.JsonReader(data % text, 2000, 20000, pyperf3.SERVER_OUTPUTS)
+                if good:
+                    self.assertEqual(list(reader.read()), [])
+                else:
+                    self.assertRaises(ValueError, list, reader.read())
 
 
 def asked(line="", mss=32768):
@@ -429,7 +524,7 @@ class ParameterDocuments(unittest.TestCase):
                 ("3.9 UDP", "UDP", (3, 1, 32768, 1048576)), ("3.1", "TCP", (3, 1, 131072, 0)),
                 ("3.22 UDP bidir", "UDP", (1, 1, 1000, 200000))):
             with self.subTest(name=name):
-                got, _ = received(pyperf3.decode_json(SEEN[name].encode("ascii")))
+                got, _ = received(support.decode_json(SEEN[name].encode("ascii")))
                 self.assertEqual((got.time, got.parallel, got.length, got.rate), values)
                 self.assertEqual(got.protocol, protocol)
                 self.assertEqual((got.omit, got.bytes, got.blocks), (0, 0, 0))
@@ -508,7 +603,7 @@ class ParameterDocuments(unittest.TestCase):
         for line in SENT + (EVERYTHING, UDP_EVERYTHING):
             with self.subTest(line=line):
                 sent = asked(line)
-                got, _ = received(pyperf3.decode_json(pyperf3.encode_frame(sent.to_json())[4:]))
+                got, _ = received(support.decode_json(pyperf3.encode_frame(sent.to_json())[4:]))
                 self.assertEqual(vars(got), vars(sent))
 
     def test_enormous_numbers_come_over_as_the_largest(self):
@@ -516,7 +611,7 @@ class ParameterDocuments(unittest.TestCase):
         for line, name in (("-n -1", "bytes"), ("-k -1", "blocks"), ("-b -1 -l 1K", "rate")):
             with self.subTest(line=line):
                 frame = pyperf3.encode_frame(asked(line).to_json())
-                got, number = received(pyperf3.decode_json(frame[4:]))
+                got, number = received(support.decode_json(frame[4:]))
                 self.assertIsNone(number)
                 self.assertEqual(getattr(got, name), 2 ** 63 - 1)
 
@@ -728,7 +823,7 @@ def answer_of(port, body):
 def own_answer(body):
     """Return the number of the error that pyperf3 raises over a document, or None."""
     try:
-        document = pyperf3.decode_json(body)
+        document = support.decode_json(body)
     except ValueError:
         return 114
     return received(document)[1]
@@ -738,7 +833,7 @@ class ResultDocuments(unittest.TestCase):
     """results_to_json and results_from_json."""
 
     def read(self, text, ids=(1,)):
-        return pyperf3.results_from_json(pyperf3.decode_json(text.encode("utf-8")), list(ids))
+        return pyperf3.results_from_json(support.decode_json(text.encode("utf-8")), list(ids))
 
     def refused(self, document, number, ids=(1,)):
         with self.assertRaises(pyperf3.IperfError) as caught:
@@ -771,7 +866,7 @@ class ResultDocuments(unittest.TestCase):
         stream = pyperf3.StreamResult(1, 126000, -1, 0.0004, 25, 12, 252, 126, 0.0, 1.5, None)
         sent = pyperf3.Results(1.5, 1.0, 0.5, -1, None, {1: stream}, None)
         frame = pyperf3.encode_frame(pyperf3.results_to_json(sent))
-        self.assertEqual(pyperf3.results_from_json(pyperf3.decode_json(frame[4:]), [1]), sent)
+        self.assertEqual(pyperf3.results_from_json(support.decode_json(frame[4:]), [1]), sent)
         self.assertNotIn(b"dropped", frame)
 
     def test_drops_come_over_under_a_name_of_our_own(self):
