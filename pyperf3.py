@@ -43,6 +43,11 @@ Sections (each uses only what stands above it):
     command line    main()
 """
 
+if __name__ == "__main__":  # from here on an interrupt ends this program without a traceback
+    import _signal  # what `signal` is made of, without the time that it takes to import it
+    if _signal.getsignal(_signal.SIGINT) == _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
 import collections
 import os
 import sys
@@ -177,6 +182,9 @@ TURN_PATIENCE = 20.0  # for others of its address, after which a client is to ha
 LONGEST_WAIT = 25.0  # after which it is refused: clients wait for REPLY_TIMEOUT
 SETUP_TIMEOUT = 60.0  # for all streams of a test, after which it does, too
 MAX_PENDING = 256  # connections whose test has not begun
+MAX_STRANGERS = 10  # lines a second about connections that are no test's
+MAX_CALLS = 4  # of threads that use a key, say, at a time
+MAX_TOKEN = 2048  # bytes; of a key of 16384 bits
 MAX_CLIENTS = 1000  # of --max-clients
 MAX_INITIAL_WINDOW = 10000  # packets, of --quic-iw
 QUIC_WINDOW = 32 * 1024 * 1024  # bytes under way that a receiver of QUIC allows, without -w
@@ -374,6 +382,8 @@ def as_failure(error):
     """Return an exception as what ends one test, and no more: an IperfError or Interrupted."""
     if isinstance(error, (IperfError, Interrupted)):
         return error
+    if isinstance(error, MemoryError):
+        error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     return IperfError(100, error if isinstance(error, OSError) else repr(error))
 
 
@@ -639,7 +649,11 @@ def _keepalive(text):
 def _network(text):
     import ipaddress
     try:
-        return ipaddress.ip_network(text.strip(), False)
+        network = ipaddress.ip_network(text.strip(), False)
+        mapped = getattr(network.network_address, "ipv4_mapped", None)
+        if mapped is not None and network.prefixlen >= 96:  # as addresses are: plain_address()
+            network = ipaddress.ip_network("%s/%d" % (mapped, network.prefixlen - 96))
+        return network
     except ValueError:
         raise IperfError(902, text)
 
@@ -3313,6 +3327,35 @@ def open_payload(path, writing=False):
     return handle
 
 
+def open_safely(path, flags, number, mode):
+    """Return a file like open_unblocked(), but none that another user could have put there.
+
+    Neither through their symbolic link, nor theirs in a folder that everybody may write to, nor
+    one with another name elsewhere: a program of root's would write where they point it to.
+    Raises IperfError `number`.
+    """
+    mine = (getattr(os, "geteuid", lambda: 0)(), 0)
+    handle = None
+    try:
+        if not (os.path.islink(path) and os.lstat(path).st_uid in mine):
+            flags |= getattr(os, "O_NOFOLLOW", 0)
+        handle = open_unblocked(path, flags, number, mode)
+        found, folder = os.fstat(handle.fileno()), os.stat(os.path.dirname(os.path.abspath(path)))
+        if folder.st_mode & stat.S_ISVTX and (stat.S_ISREG(found.st_mode)
+                                              or stat.S_ISFIFO(found.st_mode)):
+            if found.st_uid not in mine or found.st_nlink > 1:
+                raise OSError(errno.EPERM, "it belongs to another user")
+        return handle
+    except (OSError, ValueError) as error:
+        if handle is not None:
+            handle.close()
+        raise IperfError(number, error if isinstance(error, OSError) else str(error))
+    except IperfError as error:
+        if error.errno == errno.ELOOP:
+            error = IperfError(number, "it is a symbolic link of another user")
+        raise error
+
+
 def payload_file(block):
     """Return an unlinked file that holds `block`, for sendfile. Raises IperfError 200."""
     try:
@@ -3337,6 +3380,7 @@ def payload_file(block):
 # protocol inside is the same; a TlsSocket stands where a socket would.
 
 TLS_HELLO = 0x16  # first byte of a TLS connection: a handshake record (RFC 8446, 5.1)
+_TLS_REFUSAL = b"\x15\x03\x03\0\2\2\x31"  # a record with the alert access_denied (6.2)
 _TLS_RECORD = 16384  # bytes of plain text in a record at most
 
 # What OpenSSL says of files that hold a certificate and a key.
@@ -3457,6 +3501,7 @@ def server_context(certificate=None, key=None):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if hasattr(context, "num_tickets"):
         context.num_tickets = 0  # nobody comes back with one
+    context.options |= getattr(ssl, "OP_NO_RENEGOTIATION", 0)  # of which a client could ask many
     if certificate is not None:
         try:
             context.load_cert_chain(certificate, key, lambda: b"")  # no prompt
@@ -3630,7 +3675,7 @@ class TlsSocket:
                 self._ended = not self._ahead
             except BlockingIOError:
                 return False
-            except OSError:
+            except Exception:
                 pass  # recv() will meet it, too
         return True
 
@@ -4632,11 +4677,15 @@ class Loop:
         self._selector.register(self._alarm, READ, None)
         self._waiting = []
         self._ready = collections.deque()
+        self._failing = None  # since when the selector fails
 
     def close(self):
         """Release the descriptors; end the tasks that are left."""
         for task in self._waiting + [entry[0] for entry in self._ready]:
-            task.generator.close()
+            try:
+                task.generator.close()
+            except Exception:
+                pass  # there is nobody left to tell
         self._selector.close()
         self._alarm.close()
         self._bell.close()
@@ -4671,12 +4720,15 @@ class Loop:
         self._ready.append((task, value, error))
 
     def turn(self):
-        """Wait for something to happen, and let the tasks concerned go on."""
+        """Wait for something to happen, and let the tasks concerned go on.
+
+        Raises IperfError 118 if the system tells nothing any more.
+        """
         if not self._ready:
             deadlines = [task.wait.deadline for task in self._waiting
                          if task.wait.deadline is not None]
             timeout = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
-            for key, _ in self._selector.select(timeout):
+            for key, _ in self._select(timeout):
                 if key.data is None:
                     try:
                         self._alarm.recv(4096)
@@ -4691,12 +4743,27 @@ class Loop:
         for _ in range(len(self._ready)):
             self._resume(*self._ready.popleft())
 
+    def _select(self, timeout):
+        """Return what the selector says; nothing if it fails, which may pass (no memory)."""
+        try:
+            events = self._selector.select(timeout)
+            self._failing = None
+            return events
+        except (OSError, MemoryError) as error:
+            now = time.monotonic()
+            self._failing = self._failing or now
+            if now - self._failing > STEP_TIMEOUT:
+                raise IperfError(118, as_failure(error).cause)
+            time.sleep(0.01)
+            return ()
+
     @staticmethod
     def _reads_tls(wait):
         """Return whether the selector cannot tell: TLS reads ahead, and what is no data."""
         return wait.events == READ and isinstance(wait.fileobj, TlsSocket)
 
     def _resume(self, task, value, error):
+        """Let a task go on until it waits; whatever it fails with ends this task and no other."""
         try:
             if not task.begun:
                 # Begin it also if it is to fail: else the error would miss its try.
@@ -4704,19 +4771,30 @@ class Loop:
                 wait = task.generator.send(None)
             elif error is None:
                 wait = task.generator.send(value)
-            if error is not None:
-                wait = task.generator.throw(error)
+            while True:
+                if error is not None:
+                    wait = task.generator.throw(error)
+                try:
+                    self._suspend(task, wait)
+                    return
+                except Exception as failure:  # a limit on what a selector may watch, say
+                    error = failure
         except StopIteration:
             task.done = True
-            return
-        except (IperfError, Interrupted) as failure:
+        except Exception as failure:
             task.done = True
-            task.error = failure
-            return
+            task.error = failure.with_traceback(None)  # which holds all that the task held
+
+    def _suspend(self, task, wait):
+        """Resume a task when what it waits for has come."""
         task.wait = wait
-        if wait.fileobj is not None:
-            self._selector.register(wait.fileobj, wait.events, task)
         self._waiting.append(task)
+        try:
+            if wait.fileobj is not None:
+                self._selector.register(wait.fileobj, wait.events, task)
+        except BaseException:
+            self._waiting.remove(task)
+            raise
         if self._reads_tls(wait) and wait.fileobj.holds_data():
             self._resume_later(task, READY)
 
@@ -4955,12 +5033,35 @@ class Race:
                  and not isinstance(error.cause, socket.gaierror)] or errors)[-1]
 
 
-def secure(sock, context, host, deadline, step="", hint=""):
+class Share:
+    """A part of the loop's time, for work that strangers can ask for as often as they like."""
+
+    def __init__(self, part):
+        """part: of the time, from 0 to 1."""
+        self._part = part
+        self._period = 0.0  # seconds from one call to the next
+        self._next = 0.0
+
+    def do(self, function):
+        """Call a function when it is its turn, in a task; returns what it does."""
+        now = time.monotonic()
+        turn = max(now, self._next)
+        self._next = turn + self._period
+        if turn > now:
+            yield from pause(turn - now)
+        begin = time.process_time()
+        try:
+            return function()
+        finally:
+            self._period = (self._period + (time.process_time() - begin) / self._part) / 2
+
+
+def secure(sock, context, host, deadline, step="", hint="", share=None):
     """Set up TLS on a connected socket, in a task; returns the TlsSocket.
 
     host: the name to verify, None for a server; step: what comes before an error's text, hint:
-    what follows if the other end seems to know no TLS. The socket is closed if that fails.
-    Raises IperfError 903.
+    what follows if the other end seems to know no TLS; share: of the loop's time (a Share), None
+    for all of it. The socket is closed if that fails. Raises IperfError 903.
     """
     ssl = _import_ssl()
     secured = sock
@@ -4969,7 +5070,10 @@ def secure(sock, context, host, deadline, step="", hint=""):
                                       do_handshake_on_connect=False)
         while True:
             try:
-                secured.do_handshake()
+                if share is None:
+                    secured.do_handshake()
+                else:
+                    yield from share.do(secured.do_handshake)
                 break
             except ssl.SSLWantReadError:
                 events = READ
@@ -6995,6 +7099,10 @@ class Driver(Debugging):
         self._stop_reason = reason
         self._loop.ring()
 
+    def attend(self, generator):
+        """Run a task beside the test."""
+        return self._loop.spawn(generator)
+
     def _emit(self, name, data, **more):
         event = Event(event=name, data=data)
         event.update(more)
@@ -7123,6 +7231,11 @@ class Client(Driver):
         stopping = False
         try:
             while not task.done or self._events:
+                if task.error is not None and not self._reported:  # not even _fail() went well
+                    self.error = as_failure(task.error)
+                    self._report(self.error)
+                    self._emit("end", {})
+                    self._done(False)
                 while self._events:
                     yield self._events.popleft()
                 if task.done:
@@ -7807,12 +7920,14 @@ def make_gate(settings):
         return None
 
     def users():
-        with open(settings.authorized_users_path, encoding="utf-8",
-                  errors="surrogateescape") as handle:
-            return read_users(handle.read())
+        try:
+            with open_unblocked(settings.authorized_users_path, os.O_RDONLY, 35) as handle:
+                return read_users(handle.read().decode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise IperfError(35, error)
     try:
         users()
-    except (OSError, ValueError):
+    except IperfError:
         raise IperfError(35)
     passphrase = to_bytes(settings.passphrase) if settings.passphrase is not None else None
     key = RsaKey(settings.rsa_private_key_path, True, passphrase)
@@ -7846,6 +7961,7 @@ class Server(Driver):
             except QuicTrouble as trouble:
                 raise IperfError(905, str(trouble))
         self._made, self._again = {}, {}  # what make_once() made; when to try that again
+        self.share = Share(0.25)  # of the loop's time, for TLS handshakes
         self._calls = []  # those that go on in threads; each has something in it once it ended
         self._forking = 0  # how many tasks wait for their end
         if settings.tls_only or settings.tls_cert is not None:
@@ -7869,6 +7985,7 @@ class Server(Driver):
         self._undo = None  # what to call after a test for which the listener was changed
         self._finished = False
         self._number = 1
+        self._strangers, self._strangers_since = 0, 0.0  # reports about these in this second
         self.port = None
 
     def __iter__(self):
@@ -7881,9 +7998,9 @@ class Server(Driver):
                 self.report(error)
                 self.error = error
             else:
-                self._acceptor = self._loop.spawn(self._accept())
+                self._acceptor = self._loop.spawn(self._keep(self._accept))
                 if self.settings.idle_timeout and self.settings.one_off:
-                    self._loop.spawn(self._end_when_idle())
+                    self._loop.spawn(self._keep(self._end_when_idle))
             while self._events or not self._is_over():
                 while self._events:
                     yield self._events.popleft()
@@ -7892,6 +8009,8 @@ class Server(Driver):
                     self._interrupt()
                 elif not self._is_over():
                     self._loop.turn()
+                    if self._acceptor.done and self.error is None and not self._finished:
+                        raise as_failure(self._acceptor.error)  # rather than be a deaf server
         finally:
             self._loop.close()
             for session in self._sessions:
@@ -7916,7 +8035,18 @@ class Server(Driver):
         def lifeline():
             yield Wait(descriptor, READ, None)
             self.stop()
-        self._loop.spawn(lifeline())
+        self.attend(self._keep(lifeline))
+
+    def _keep(self, make):
+        """Run a task that the server cannot do without: begin it again if it fails."""
+        while True:
+            try:
+                return (yield from make())
+            except (IperfError, Interrupted):
+                raise
+            except Exception as error:
+                self.report(as_failure(error))
+            yield from pause(0.1)
 
     def _listen(self):
         settings = self.settings
@@ -8060,7 +8190,7 @@ class Server(Driver):
         self._arrivals.append((sock, session))
         if not self._attaching:
             self._attaching = True
-            self._loop.spawn(self._attach_arrivals())
+            self._loop.spawn(self._keep(self._attach_arrivals))
 
     def _attach_arrivals(self):
         """Attach the data connections that have come, in a task.
@@ -8091,7 +8221,11 @@ class Server(Driver):
 
     def call(self, function):
         """Call a function that may block, in a task; see in_thread()."""
-        while self._forking:
+        end = time.monotonic() + STEP_TIMEOUT
+        while self._forking or len(self._calls) >= MAX_CALLS:
+            self._calls = [ended for ended in self._calls if not ended]
+            if time.monotonic() > end:
+                return None
             yield from pause(0.002)
         ended = []
 
@@ -8127,14 +8261,17 @@ class Server(Driver):
         while self._made[make] is None:
             yield from pause(0.005)
         if isinstance(self._made[make], Exception):
-            raise IperfError(number, str(self._made[make]))
+            raise IperfError(number, str(self._made[make]) or as_failure(self._made[make]).cause)
         return self._made[make]
 
     def _make(self, make):
         settings = self.settings
-        self._made[make] = (yield from self.call(
-            lambda: make(settings.tls_cert, settings.tls_key))) or TimeoutError("it took too long")
+        try:
+            made = yield from self.call(lambda: make(settings.tls_cert, settings.tls_key))
+        except Exception as error:
+            made = error
         self._again[make] = time.monotonic() + STEP_TIMEOUT
+        self._made[make] = made or TimeoutError("it took too long")
 
     def allows(self, host):
         """Return whether clients of this address are served (--allow)."""
@@ -8230,6 +8367,30 @@ class Server(Driver):
         self._sessions.remove(session)
         self._pending.pop(session, None)
 
+    def may_report(self):
+        """Return whether one more connection that is no test's is worth a line.
+
+        So that a flood of them costs neither time nor room: those beyond some in a second are
+        but counted.
+        """
+        now = time.monotonic()
+        if now - self._strangers_since > 1.0:
+            self._strangers, self._strangers_since = 0, now
+        self._strangers += 1
+        if self._strangers == MAX_STRANGERS + 1:
+            self._loop.spawn(self._report_number())
+        return self._strangers <= MAX_STRANGERS
+
+    def _report_number(self):
+        yield from pause(self._strangers_since + 1.0 - time.monotonic())
+        self._emit("warning", "%d more connections failed" % (self._strangers - MAX_STRANGERS))
+        self._strangers = 0
+
+    def report_stranger(self, error):
+        """Report why a connection failed that is no test's."""
+        if self.may_report():
+            self.report(error)
+
     def report(self, error):
         """Report an error that is no test's."""
         if self.error is None:
@@ -8312,33 +8473,40 @@ class Session(Debugging):
 
     def run(self):
         try:
-            if not (yield from self._greet()):
-                return
-            if not (yield from self._server.make_room()):
-                yield from self._deny()
-                return
-            document = yield from self._read_parameters()
-            if document is None:
-                return
-            if not (yield from self._server.make_room()):
-                yield from self._deny()
-                return
-            self._number = self._server.begin(self)
-            self.asked = self._begun = self._stepped = time.monotonic()
-            try:
-                yield from self._keep_waiting(self._prepare_test(document))
-                yield from self._create_streams()
-                yield from self._measure()
-                yield from self._exchange_results()
-                yield from self._finish()
-            except Exception as error:
-                self._fail(as_failure(error))
-            yield from self._say_good_bye(b"")
+            yield from self._converse()
+        except (IperfError, Interrupted):
+            pass  # the server's own end, or that it needs the place, before there was a test
+        except Exception as error:  # whatever it is, the other connections go on
+            self._server.report(as_failure(error))
         finally:
             try:
                 self.close()
             finally:
                 self._server.leave(self)
+
+    def _converse(self):
+        if not (yield from self._greet()):
+            return
+        if not (yield from self._server.make_room()):
+            yield from self._deny()
+            return
+        document = yield from self._read_parameters()
+        if document is None:
+            return
+        if not (yield from self._server.make_room()):
+            yield from self._deny()
+            return
+        self._number = self._server.begin(self)
+        self.asked = self._begun = self._stepped = time.monotonic()
+        try:
+            yield from self._keep_waiting(self._prepare_test(document))
+            yield from self._create_streams()
+            yield from self._measure()
+            yield from self._exchange_results()
+            yield from self._finish()
+        except Exception as error:
+            self._fail(as_failure(error))
+        yield from self._say_good_bye(b"")
 
     def _greet(self):
         """Read the cookie; returns whether this is a new test's control connection."""
@@ -8348,8 +8516,16 @@ class Session(Debugging):
             begun.extend(data)
             return IperfError(106, cause)
         deadline = time.monotonic() + STEP_TIMEOUT
+        first = yield from self._await_byte(deadline)
+        if first and not self._server.allows(self.host):
+            if self._server.may_report():
+                self._emit("warning", "%s is not allowed to test" % self.host)
+            yield from self._say_good_bye(_TLS_REFUSAL if first[0] == TLS_HELLO else
+                                          encode_error(IperfError(142)))
+            return False
         try:
-            deadline = yield from self._accept_tls(deadline)
+            if first and first[0] == TLS_HELLO:
+                deadline = yield from self._accept_tls(deadline)
             try:
                 data = yield from read_exactly(self._control, COOKIE_SIZE, deadline, fail)
             except IperfError:
@@ -8361,15 +8537,12 @@ class Session(Debugging):
             # differs: a connection that brings nothing (a probe, a port scan) is no test, nor
             # an error worth a line.
             if begun or error.number == 903:
-                self._server.report(error)
+                self._server.report_stranger(error)
                 yield from self._say_good_bye(b"")
             return False
-        if not self._server.allows(self.host):
-            self._emit("warning", "%s is not allowed to test" % self.host)
-            yield from self._say_good_bye(encode_error(IperfError(142)))
-            return False
         if self.settings.tls_only and not self._has_tls():
-            self._emit("warning", "%s wants a test without TLS" % self.host)
+            if self._server.may_report():
+                self._emit("warning", "%s wants a test without TLS" % self.host)
             yield from self._deny(IperfError(908))
             return False
         session = self._server.find(data)
@@ -8380,28 +8553,27 @@ class Session(Debugging):
         self.cookie = bytes(data)
         return True
 
+    def _await_byte(self, deadline):
+        """Return the client's first byte, in a task, b"" if there is none; it stays unread."""
+        while True:
+            try:
+                return self._control.recv(1, socket.MSG_PEEK)
+            except (BlockingIOError, InterruptedError):
+                if (yield Wait(self._control, READ, deadline)) == TIMED_OUT:
+                    return b""
+            except OSError:
+                return b""  # the reader of the cookie will meet it, too
+
     def _accept_tls(self, deadline):
-        """Set up TLS if the client begins with it, in a task; returns the deadline.
+        """Set up the TLS that the client begins with, in a task; returns the deadline.
 
         That is later by the time that the server took for its certificate. Raises IperfError 903.
         """
-        first = b""
-        while not first:
-            try:
-                first = self._control.recv(1, socket.MSG_PEEK)
-                if not first:
-                    return deadline
-            except (BlockingIOError, InterruptedError):
-                if (yield Wait(self._control, READ, deadline)) == TIMED_OUT:
-                    return deadline
-            except OSError:
-                return deadline  # the reader of the cookie will meet it, too
-        if first[0] == TLS_HELLO:
-            before = time.monotonic()
-            context = yield from self._server.make_once(server_context, 903)
-            deadline += time.monotonic() - before
-            sock, self._control = self._control, None
-            self._control = yield from secure(sock, context, None, deadline)
+        before = time.monotonic()
+        context = yield from self._server.make_once(server_context, 903)
+        deadline += time.monotonic() - before
+        sock, self._control = self._control, None
+        self._control = yield from secure(sock, context, None, deadline, share=self._server.share)
         return deadline
 
     def _has_tls(self):
@@ -8424,7 +8596,7 @@ class Session(Debugging):
                 return None
             # A data connection that came too late is not worth a line.
             if not self._server.is_spent(self.cookie):
-                self._server.report(error)
+                self._server.report_stranger(error)
             yield from self._say_good_bye(encode_error(error))
             return None
 
@@ -8733,10 +8905,14 @@ class Session(Debugging):
             token = base64.b64decode(to_bytes(self._parameters.token or ""))
         except ValueError:
             token = b""
+        if not 0 < len(token) <= MAX_TOKEN:
+            raise IperfError(142)
         # A thread, since the key may be used by a command that takes its time.
         admitted = yield from self._server.call(lambda: gate.admits(token))
+        if isinstance(admitted, Exception):  # which is no fault of the client's
+            raise IperfError(142, str(as_failure(admitted)))
         if admitted is not True:
-            raise IperfError(142)
+            raise IperfError(142, "it took too long" if admitted is None else None)
 
     def _answer_hellos(self):
         """Wait for clients' hellos, for a moment, and take in the streams they announce."""
@@ -9767,15 +9943,114 @@ Client.by_attributes, Server.by_attributes = AttributeClient, AttributeServer
 ###############################################################################
 # main(): the only place that prints, handles signals, and ends the program.
 
+_MAX_UNREAD = 4 * 1024 * 1024  # bytes of output that wait for a reader
+_TERMINAL_PIECE = 256  # bytes; what Linux has room for if it says that a terminal takes any
+
+
+class Outlet:
+    """A standard stream or a log file, whose reader may be slow, or gone.
+
+    What it does not take now waits here, and is lost only beyond a bound. The descriptor's flags
+    stay as they are, since others share them.
+    """
+
+    def __init__(self, stream):
+        """stream: a file object, or None."""
+        self._stream = stream
+        self._descriptor = self._piece = None
+        self._left = bytearray()  # what waits
+        self.lost = 0  # lines that nobody was told about
+        self.error = None  # the OSError that broke it
+        try:
+            if os.name == "posix":  # elsewhere a console is more than a descriptor
+                stream.flush()
+                mode = os.fstat(stream.fileno()).st_mode
+                self._descriptor = stream.fileno()
+                if os.isatty(self._descriptor):
+                    self._piece = _TERMINAL_PIECE
+                elif not stat.S_ISREG(mode):
+                    self._piece = getattr(select, "PIPE_BUF", 512)
+        except (OSError, ValueError, AttributeError):
+            pass  # a program's own kind of stream
+
+    def write(self, block):
+        """Write a text of whole lines, as far as it goes."""
+        if self.error is not None or self._stream is None:
+            return
+        if self._left and len(self._left) + len(block) > _MAX_UNREAD:
+            self.lost += block.count("\n")
+            return
+        if self._descriptor is None:
+            self._write_stream(block)
+            return
+        self._left += to_bytes(block)
+        self.flush()
+
+    def flush(self, seconds=0.0):
+        """Write what waits, as far as it goes in so many seconds; returns whether some is left."""
+        try:
+            while self._left:
+                if self._piece and not is_ready([self._descriptor], seconds, True):
+                    break
+                del self._left[:os.write(self._descriptor, self._left[:self._piece])]
+        except BlockingIOError:  # somebody else made it so
+            time.sleep(min(seconds, 0.01))
+        except OSError as error:
+            self.error = error
+            self.abandon()
+        return bool(self._left)
+
+    def abandon(self):
+        """Give up what waits, and all that comes."""
+        self._stream = None
+        del self._left[:]
+
+    def follow(self, other):
+        """Take over what another one has left."""
+        self._left, self.lost = other._left, other.lost
+
+    def close(self):
+        self._stream.close()
+
+    def _write_stream(self, block):
+        try:
+            binary = getattr(self._stream, "buffer", None)
+            if binary is not None:
+                binary.write(to_bytes(block))
+                binary.flush()
+            else:
+                self._stream.write(block)
+                self._stream.flush()
+        except OSError as error:
+            self.error = error
+            self._discard()
+        except (ValueError, AttributeError):  # closed, or none
+            self._stream = None
+
+    def _discard(self):
+        """Keep the interpreter from complaining about the broken stream when it ends."""
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
+        except (OSError, ValueError, AttributeError):
+            pass
+
+
 class Output:
-    """Where lines go, flushed one by one: standard output, which may break, or a log file."""
+    """Where lines go, each at once: to standard output and standard error, or to a log file."""
 
     def __init__(self):
-        self._stream = sys.stdout
+        self._out, self._err = Outlet(sys.stdout), Outlet(sys.stderr)
         self._path = None
         self._log = None
         self._stamp = None
-        self.error = None  # the OSError that broke it
+        self.patience = None  # seconds that drain() waits for readers, None for ever
+
+    @property
+    def error(self):
+        """Return the OSError that broke it, None if it is whole."""
+        return (self._log or self._out).error
 
     def stamp_lines(self, layout):
         """Put the local time before each line from now on. layout: of strftime."""
@@ -9784,24 +10059,19 @@ class Output:
     def open_log(self, path):
         """Write to the end of a file from now on. Raises IperfError 17."""
         self._path = path
-        log = open_unblocked(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 17, 0o666)
+        log = Outlet(open_safely(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 17, 0o666))
         if self._log is not None:
+            log.follow(self._log)
             self._log.close()
         self._log = log
-
-    def close(self):
-        """Close the log file."""
-        if self._log is not None:
-            self._log.close()
 
     def reopen_log(self):
         """Open the log file anew, for it may have been moved away; keep the old one if not."""
         if self._log is not None:
             try:
                 self.open_log(self._path)
-                self.error = None  # perhaps there is room again
             except IperfError as error:
-                complain("iperf3: error - %s" % error)
+                self.complain(["iperf3: error - %s" % error])
 
     def stamped(self, line):
         """Return a line with its stamp before it, if lines are stamped."""
@@ -9817,56 +10087,57 @@ class Output:
 
         text: they are no JSON, which bears no stamps.
         """
-        if not lines or self.error is not None:
-            return
-        block = "".join((self.stamped(line) if text else line) + "\n" for line in lines)
-        if self._log is not None:
-            try:
-                view = memoryview(to_bytes(block))
-                while len(view):
-                    view = view[self._log.write(view):]
-            except OSError as error:
-                self.error = error
-            return
-        if self._stream is None:
-            return
-        try:
-            binary = getattr(self._stream, "buffer", None)
-            if binary is not None:
-                binary.write(to_bytes(block))
-                binary.flush()
-            else:
-                self._stream.write(block)
-                self._stream.flush()
-        except OSError as error:
-            self.error = error
-            self._discard()
-        except ValueError:  # closed
-            self._stream = None
+        self._write(self._log or self._out, lines, text)
 
     def complain(self, lines):
         """Write error lines: to the log file if there is one, else to standard error."""
-        if self._log is not None:
-            self.write(lines)
-        elif lines:
-            complain("\n".join(self.stamped(line) for line in lines))
+        self._write(self._log or self._err, lines, True)
 
-    def _discard(self):
-        """Keep the interpreter from complaining about the broken stream when it ends."""
-        try:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, self._stream.fileno())
-            os.close(null)
-        except (OSError, ValueError, AttributeError):
-            pass
+    def show(self, text):
+        """Write what is no line to standard error."""
+        self._err.write(text)
 
-    def status(self):
-        """Return the exit status that a broken output calls for, None if it is whole."""
-        if self.error is None or isinstance(self.error, BrokenPipeError):
-            return None if self.error is None else 0
-        complain("iperf3: error - unable to write to %s: %s" % (
-            "the log file" if self._log is not None else "standard output",
-            self.error.strerror))
+    def _write(self, outlet, lines, text):
+        if lines:
+            outlet.write("".join((self.stamped(line) if text else line) + "\n" for line in lines))
+
+    def flush(self, seconds=0.0):
+        """Write what waits, as far as it goes in so many seconds; returns whether some is left."""
+        left = False
+        for outlet in (self._log, self._out, self._err):
+            if outlet is not None and outlet.flush(seconds):
+                left = True
+            elif outlet is not None and outlet.lost:
+                lost, outlet.lost = outlet.lost, 0
+                # Not into the gap itself, where it would be a line that is no JSON.
+                self.complain(["iperf3: %d lines of output are lost: nobody read them" % lost])
+        return left
+
+    def drain(self, gives_up=lambda: False):
+        """Wait until all is written, for as long as `patience` and `gives_up()` allow."""
+        begun = time.monotonic()
+        while self.flush(0.1):
+            late = self.patience is not None and time.monotonic() - begun > self.patience
+            if late or gives_up():
+                for outlet in (self._log, self._out, self._err):
+                    if outlet is not None:
+                        outlet.abandon()
+
+    def close(self):
+        """Write what waits, and close the log file.
+
+        Returns the exit status that a broken output calls for, None if it is whole.
+        """
+        self.drain()
+        log, error = self._log, self.error
+        if log is not None:
+            log.close()
+            self._log = None
+        if error is None or isinstance(error, BrokenPipeError):
+            return None if error is None else 0
+        self.complain(["iperf3: error - unable to write to %s: %s" % (
+            "the log file" if log is not None else "standard output", error.strerror)])
+        self.drain()
         return 1
 
 
@@ -9879,23 +10150,11 @@ def occupy_standard_descriptors():
             os.open(os.devnull, os.O_RDWR)
 
 
-def complain(text, end="\n"):
-    """Write a line to standard error, if there is one."""
-    try:
-        stream = getattr(sys.stderr, "buffer", None)
-        if stream is not None:
-            stream.write(to_bytes(text + end))
-        else:
-            sys.stderr.write(text + end)
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass
-
-
 class WaitingLine:
     """The line that tells at a terminal what a client waits for; it is replaced, and goes again."""
 
-    def __init__(self):
+    def __init__(self, output):
+        self._output = output
         self._length = 0
 
     def show(self, waiting):
@@ -9907,7 +10166,7 @@ class WaitingLine:
         except (OSError, ValueError, AttributeError):
             return
         text = self._text(waiting)[:columns - 1] if waiting else ""
-        complain("\r" + text.ljust(self._length), end="\r")
+        self._output.show("\r%s\r" % text.ljust(self._length))
         self._length = len(text)
 
     @staticmethod
@@ -9941,11 +10200,11 @@ class Signals:
     """Turn SIGINT, SIGTERM and SIGHUP into stop() of a driver, while it runs."""
 
     _NAMES = (("SIGINT", "Interrupt"), ("SIGTERM", "Terminated"), ("SIGHUP", "Hangup"))
-    passed = False  # a driver has run, of whatever outcome
 
     def __init__(self, driver):
         self._driver = driver
         self._before = []
+        self.count = 0  # of those that came
 
     def __enter__(self):
         for name, text in self._NAMES:
@@ -9958,31 +10217,40 @@ class Signals:
             reason = "by signal %s(%d)" % (text, number)
 
             def handle(number, frame, reason=reason):
+                self.count += 1
                 self._driver.stop(reason)
             self._before.append((number, signal.signal(number, handle)))
         return self
 
     def __exit__(self, *details):
+        # run_program() has nothing left that a signal could end.
+        over = (signal.SIGINT, signal.SIG_DFL) in self._before
         for number, handler in self._before:
-            signal.signal(number, handler)
-        Signals.passed = True
+            signal.signal(number, signal.SIG_IGN if over else handler)
 
 
-def run_driver(driver, settings, output):
+def run_driver(driver, settings, output, daemon=None):
     """Run a client or server, print its events. Returns the exit status."""
     renderer = make_renderer(settings)
     text = not (settings.json or settings.json_stream)
     named = settings.max_clients > 1
     complaints = collections.defaultdict(list)  # of each test, which come after its summary
-    line = WaitingLine()
-    with Signals(driver):
+    behind = []  # the task that writes what a reader did not take at once
+    line = WaitingLine(output)
+
+    def catch_up():
+        while output.flush():
+            yield from pause(0.05)
+        del behind[:]
+
+    with Signals(driver) as signals:
         for event in driver:
             if event["event"] == "accepted" or (event["event"] == "done" and event.get("server")):
                 output.reopen_log()
             if event["event"] == "waiting":
                 line.show(event["data"])
             elif event["event"] == "warning":
-                complain("\n".join(error_lines(event, named)))
+                output.complain(error_lines(event, named))
             elif event["event"] == "debug" and event["level"] <= settings.debug:
                 output.complain([(test_tag(event) if named else "") + line
                                  for line in event["data"].split("\n")])
@@ -9993,6 +10261,14 @@ def run_driver(driver, settings, output):
                 output.complain(complaints.pop(event.get("test"), []))
             if output.error is not None and not event.get("server"):
                 driver.stop("with its output closed")
+            elif not behind and output.flush():
+                behind.append(driver.attend(catch_up()))
+            if daemon is not None and event["event"] == "listening":
+                daemon.detach()
+        count = signals.count
+        output.patience = CLOSING_TIMEOUT if count and settings.server else None
+        output.drain(lambda: signals.count > count)
+        output.patience = CLOSING_TIMEOUT
     if isinstance(driver.error, IperfError):
         return 1
     return 0
@@ -10009,9 +10285,12 @@ class Scribe:
         return [self._output.stamped(line) for line in self._renderer.render(event)]
 
 
-def run_server(settings, output):
+def run_server(settings, output, daemon=None):
     server = Server(settings, transcribe=lambda: Scribe(settings, output))
-    return run_driver(server, settings, output)
+    status = run_driver(server, settings, output, daemon)
+    if daemon is not None:
+        daemon.fail(server.error)
+    return status
 
 
 def run_loopback(settings, output):
@@ -10021,7 +10300,7 @@ def run_loopback(settings, output):
     try:
         listener = open_listener(host, 0, family)
     except IperfError as error:
-        complain("iperf3: error - %s" % error.told())
+        output.complain(["iperf3: error - %s" % error.told()])
         return 1
     settings.client, settings.port = host, listener.getsockname()[1]
     server_settings = Settings(server=True, one_off=True, threads=settings.threads,
@@ -10052,7 +10331,13 @@ def start_helper(make_server, listener):
     if not can_fork():
         import threading
         server = make_server()
-        thread = threading.Thread(target=collections.deque, args=(server, 0), daemon=True)
+
+        def serve():
+            try:
+                collections.deque(server, 0)
+            except Exception:
+                pass  # the client will notice
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
 
         def end_thread():
@@ -10118,19 +10403,26 @@ class Pidfile:
     def __init__(self, path):
         """Write the file. Raises IperfError 135, or Refusal if the number in it is alive."""
         self._path = path
-        try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-            with os.fdopen(descriptor) as handle:
-                number = atoi(handle.read(64))
-            if number > 0 and number != os.getpid() and self._is_alive(number):
-                raise Refusal("Another instance of iperf3 appears to be running")
-        except (OSError, ValueError):
-            pass  # none, or not readable
-        with open_unblocked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 135) as handle:
+        number = self._number()
+        if number > 0 and number != os.getpid() and self._is_alive(number):
+            raise Refusal("Another instance of iperf3 appears to be running")
+        with open_safely(path, os.O_WRONLY | os.O_CREAT, 135, 0o600) as handle:
             try:
+                if stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+                    handle.truncate(0)
                 handle.write(b"%d" % os.getpid())
             except OSError as error:
                 raise IperfError(135, error)
+
+    def _number(self):
+        """Return the number in the file, 0 if there is none."""
+        try:
+            with open_unblocked(self._path, os.O_RDONLY) as handle:
+                if stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+                    return atoi(handle.read(64).decode("latin-1"))
+        except (IperfError, OSError):
+            pass  # none, or not readable
+        return 0
 
     @staticmethod
     def _is_alive(number):
@@ -10143,11 +10435,11 @@ class Pidfile:
         return True
 
     def remove(self):
+        """Remove the file, if it is still this process's."""
         try:
-            with open(self._path) as handle:
-                if atoi(handle.read(64)) == os.getpid():
-                    os.unlink(self._path)
-        except (OSError, ValueError):
+            if self._number() == os.getpid():
+                os.unlink(self._path)
+        except OSError:
             pass
 
 
@@ -10155,41 +10447,86 @@ class Refusal(Exception):
     """Report why the program does not start; str() is the line, without the program's name."""
 
 
-def become_daemon():
-    """Go on in the background: in a process of its own session, without a terminal.
+class Daemon:
+    """This program in the background: a process of its own session, without a terminal.
 
-    Raises IperfError 133.
+    The process that was started waits until the other one serves, and tells why if it does not.
     """
-    # What a daemon may need later: a program packed into one file unpacks its modules into a
-    # folder, which goes away with the process that is started.
-    for name in ("ctypes", "datetime", "hmac", "ipaddress", "platform", "re", "ssl", "subprocess",
-                 "tempfile", "threading"):
+
+    def __init__(self, output):
+        """Go on in the background. Raises IperfError 133."""
+        # What may be needed later: a program packed into one file unpacks its modules into a
+        # folder, which goes away with the process that is started.
+        for name in ("ctypes", "datetime", "hmac", "ipaddress", "platform", "re", "ssl",
+                     "subprocess", "tempfile", "threading"):
+            try:
+                __import__(name)
+            except ImportError:
+                pass
         try:
-            __import__(name)
-        except ImportError:
-            pass
-    try:
-        if os.fork():
-            os._exit(0)
-        os.setsid()
-        null = os.open(os.devnull, os.O_RDWR)
-        for number in range(3):
-            os.dup2(null, number)
-        close_descriptors((0, 1, 2))  # somebody may wait for the end of a pipe
-    except (AttributeError, OSError) as error:
-        raise IperfError(133, error if isinstance(error, OSError) else
-                         OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
+            reader, self._pipe = os.pipe()
+            if os.fork():
+                os.close(self._pipe)
+                self._await(reader, output)
+            os.setsid()
+            null = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):
+                os.dup2(null, number)
+            close_descriptors((0, 1, 2, self._pipe))  # somebody may wait for the end of a pipe
+        except (AttributeError, OSError) as error:
+            raise IperfError(133, error if isinstance(error, OSError) else
+                             OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
+
+    @staticmethod
+    def _await(reader, output):
+        with os.fdopen(reader, "rb") as pipe:
+            said = pipe.read()
+        if said != b"\n":
+            text = said.decode("utf-8", "replace") or str(IperfError(133, "it ended at once"))
+            output.complain(["iperf3: " + text])
+            output.drain()
+        os._exit(0 if said == b"\n" else 1)
+
+    def detach(self):
+        """Let the process that was started end: this one serves."""
+        self._say(b"\n")
+
+    def fail(self, error):
+        """Tell why this process does not serve; nothing of it if it did."""
+        self._say(to_bytes(str(error) if isinstance(error, Refusal) else
+                           "error - %s" % error.told()))
+
+    def _say(self, data):
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            try:
+                os.write(pipe, data)
+            except OSError:
+                pass  # the other one was ended
+            os.close(pipe)
 
 
 def ask(prompt):
     """Return what the user types, unseen; None if there is no terminal to ask at."""
+    before = None
     try:
         if not sys.stdin.isatty():
             return None
         import getpass
+        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # getpass has to show keys again
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
         return getpass.getpass(prompt)
     except (ImportError, EOFError, OSError, ValueError, AttributeError):
         return None
+    except KeyboardInterrupt:
+        if before is None:
+            raise
+        signal.signal(signal.SIGINT, before)
+        signal_self = getattr(signal, "raise_signal", lambda number: os.kill(os.getpid(), number))
+        signal_self(signal.SIGINT)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def find_password(settings):
@@ -10206,7 +10543,7 @@ def find_password(settings):
         raise IperfError(22)
 
 
-def find_keys(settings):
+def find_keys(settings, output):
     """See that the keys of the settings can be used; ask for what opens them.
 
     Raises IperfError 22, 23, 35.
@@ -10226,20 +10563,22 @@ def find_keys(settings):
                 raise
             make_gate(settings)
     except KeyTrouble as trouble:
-        complain("iperf3: %s\n" % trouble)
+        output.complain(["iperf3: %s\n" % trouble])
         raise IperfError(22 if settings.username is not None else 23)
 
 
-def read_arguments(arguments):
+def read_arguments(arguments, output):
     """Return the Settings of the command line. Raises UsageError, IperfError.
 
     The options in PYPERF3_OPTS come before those of a client's command line.
     """
+    def look_at_keys(settings):
+        find_keys(settings, output)
     strict = "POSIXLY_CORRECT" in os.environ
     more = os.environ.get("PYPERF3_OPTS")
     if not more or not any(option.dest in ("client", "loopback")
                            for option, _ in split_arguments(arguments, strict)):
-        return Settings.from_arguments(arguments, strict, (), find_keys)
+        return Settings.from_arguments(arguments, strict, (), look_at_keys)
     import shlex
     try:
         before = shlex.split(more)
@@ -10247,7 +10586,7 @@ def read_arguments(arguments):
     except (UsageError, ValueError) as error:
         raise UsageError("PYPERF3_OPTS: %s" % error)
     try:
-        return Settings.from_arguments(arguments, strict, before, find_keys)
+        return Settings.from_arguments(arguments, strict, before, look_at_keys)
     except IperfError as error:
         error.remark = "; ".join(filter(None, (error.remark, "PYPERF3_OPTS: %s" % more)))
         raise
@@ -10262,22 +10601,27 @@ def warn_of_old_names(settings, output):
 def main(argv=None):
     """Run the command line; argv is sys.argv unless given. Returns the exit status."""
     argv = sys.argv if argv is None else argv
+    occupy_standard_descriptors()
+    output = Output()
+    try:
+        status = run_command_line(argv, output)
+    except Exception as error:  # of this program or this Python, or there is no memory
+        output.complain(["iperf3: error - %s" % as_failure(error)])
+        status = 1
+    broken = output.close()
+    return status if broken is None else broken
+
+
+def run_command_line(argv, output):
+    """Do what the arguments say. Returns the exit status."""
     program = argv[0] if argv and argv[0] not in ("", "-", "-c") else "iperf3"
     name = "iperf3" if os.path.basename(program) == "iperf3" else program
     usage = ("\nUsage: %s [-s|-c host] [options]\n"
              "Try `%s --help' for more information." % (name, name))
-    occupy_standard_descriptors()
-    output = Output()
     try:
-        settings = read_arguments(argv[1:])
-        if settings.help:
-            output.write([help_text(program)])
-            return output.status() or 0
-        if settings.version:
-            output.write([VERSION_TEXT, system_info(), feature_text()])
-            return output.status() or 0
+        settings = read_arguments(argv[1:], output)
     except UsageError as error:
-        complain("%s: %s\n%s" % (program, error, usage))
+        output.complain(["%s: %s\n%s" % (program, error, usage)])
         return 1
     except IperfError as error:
         warn_of_old_names(error.settings, output)
@@ -10285,24 +10629,26 @@ def main(argv=None):
             output.stamp_lines(error.settings.timestamps)
         output.complain(["iperf3: parameter error - %s\n%s" % (error.told(), usage)])
         return 1
+    if settings.help:
+        output.write([help_text(program)])
+        return 0
+    if settings.version:
+        output.write([VERSION_TEXT, system_info(), feature_text()])
+        return 0
     warn_of_old_names(settings, output)
-    for text in settings.warnings():
-        complain("warning: %s" % text)
+    output.complain(["warning: %s" % text for text in settings.warnings()])
     if settings.timestamps is not None:
         output.stamp_lines(settings.timestamps)
-    status = start(settings, output)
-    broken = output.status()
-    output.close()
-    return status if broken is None else broken
+    return start(settings, output)
 
 
 def start(settings, output):
     """Do what comes before a test, and run it. Returns the exit status."""
-    pidfile = None
+    pidfile = daemon = None
     text = not (settings.json or settings.json_stream)
     try:
         if settings.daemon:
-            become_daemon()
+            daemon = Daemon(output)
         if settings.pidfile is not None:
             pidfile = Pidfile(settings.pidfile)
         if settings.logfile is not None:
@@ -10313,16 +10659,19 @@ def start(settings, output):
             return run_loopback(settings, output)
         if not settings.server:
             return run_driver(Client(settings), settings, output)
-        status = run_server(settings, output)
+        status = run_server(settings, output, daemon)
         if status and text:
             output.complain(["iperf3: exiting"])
         return status
     except Refusal as refusal:
+        if daemon is not None:
+            daemon.fail(refusal)
         if text:
             output.complain(["iperf3: %s" % refusal])
-    except (IperfError, OSError) as error:
-        if isinstance(error, OSError):
-            error = IperfError(100, error)
+    except Exception as error:
+        error = as_failure(error)
+        if daemon is not None:
+            daemon.fail(error)
         # iperf3: with -J a client prints nothing at all here, nor does either of a pidfile.
         if text or (settings.server and error.number != 135):
             output.complain(["iperf3: error - %s" % error.told()])
@@ -10351,16 +10700,12 @@ def name_process(program):
 
 def run_program():
     """Be the program: run main() under its name, and end with its status."""
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback
     if _LINUX:
         name_process(sys.argv[0])
-    try:
-        exit_status = main()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to end
-    except KeyboardInterrupt:  # at a prompt, say, before the handler was there; or after
-        exit_status = 0 if Signals.passed else 130  # what a shell makes of the signal
-        if os.name == "posix" and not Signals.passed:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            os.kill(os.getpid(), signal.SIGINT)
+    exit_status = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to end
     sys.exit(exit_status)
 
 

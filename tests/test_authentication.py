@@ -14,6 +14,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -400,6 +401,49 @@ class Users(Keys):
             self.write("changing", self.line("mario", "rossi"))
             self.check_in(self.client(port))
             self.assertNotIn("Traceback", program.err())
+
+    def test_file_that_became_unreadable_denied_in_silence(self):
+        self.write("fleeting", self.line("mario", "rossi"))
+        with self.server(users="fleeting") as (program, port):
+            os.unlink(self.path("fleeting"))
+            self.check_denied(self.client(port))
+            program.wait_for_error(
+                "iperf3: error - test authorization failed: cannot access authorized users file: No"
+                " such file or directory\n")
+
+    def test_tokens_that_no_key_takes_cost_no_thread(self):
+        server = pyperf3.Server(pyperf3.Settings(server=True, authorized_users_path=self.path(
+            "users"), rsa_private_key_path=self.path("pkcs8.pem")))
+        self.addCleanup(server._loop.close)
+        sockets = socket.socketpair()
+        session = pyperf3.Session(server, sockets[0], ("127.0.0.1", 1))
+        self.addCleanup(sockets[1].close)
+        self.addCleanup(session.close)
+        session._parameters = pyperf3.Parameters()
+        server.gate.admits = None  # would be called
+        for size in (0, 2049, 6000):
+            session._parameters.token = base64.b64encode(b"x" * size).decode("ascii")
+            with self.assertRaises(pyperf3.IperfError) as caught:
+                next(session._authorize())
+            self.assertEqual(caught.exception.number, 142)
+
+    def test_threads_are_some_at_a_time(self):
+        server = pyperf3.Server(pyperf3.Settings(server=True))
+        self.addCleanup(server._loop.close)
+        now, most, lock = [0], [0], threading.Lock()
+
+        def work():
+            with lock:
+                now[0] += 1
+                most[0] = max(most[0], now[0])
+            time.sleep(0.02)
+            with lock:
+                now[0] -= 1
+            return True
+        tasks = [server._loop.spawn(server.call(work)) for _ in range(20)]
+        while not all(task.done for task in tasks):
+            server._loop.turn()
+        self.assertLessEqual(most[0], 4)
 
     def test_bytes_that_are_no_text(self):
         with open(self.path("bytes"), "wb") as file:

@@ -484,6 +484,37 @@ class Tasks(unittest.TestCase):
             loop.turn()
         self.assertEqual(seen, [121])
 
+    def test_unexpected_failure_of_one_task_ended_all(self):
+        """A selector that takes no more (ENOSPC), no memory, a fault of the program's own."""
+        for failure in (OSError(28, "No space left on device"), MemoryError(), KeyError("x")):
+            for way in ("raised", "registering"):
+                with self.subTest(failure=failure, way=way):
+                    loop, seen = pyperf3.Loop(), []
+                    self.addCleanup(loop.close)
+
+                    def bad():
+                        try:
+                            yield from pyperf3.pause(0)
+                            if way == "raised":
+                                raise failure
+                            yield pyperf3.Wait(loop._alarm, pyperf3.READ, None)
+                        finally:
+                            seen.append("closed")
+
+                    def good():
+                        yield from pyperf3.pause(0.01)
+                        seen.append("good")
+
+                    def refuse(fileobj, *_):
+                        raise failure
+                    loop._selector.register = refuse
+                    tasks = [loop.spawn(bad()), loop.spawn(good())]
+                    while not tasks[1].done:
+                        loop.turn()
+                    self.assertEqual(seen, ["closed", "good"])
+                    self.assertEqual((tasks[0].done, tasks[0].error), (True, failure))
+                    self.assertEqual(loop._waiting, [])
+
     def test_processes_of_many_streams_were_made_in_one_go(self):
         """Others waited for 0.4 s when a client had -P 128."""
         server, log = pyperf3.Server(pyperf3.Settings(server=True, max_clients=2)), []

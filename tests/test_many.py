@@ -490,6 +490,25 @@ class Allowed(Case):
         self.server.wait_for_error("\n")
         self.assertEqual(self.server.err(), "warning: 127.0.0.1 is not allowed to test\n")
 
+    def test_ipv4_mapped_networks_never_matched(self):
+        port = self.serve("--allow", "::ffff:127.0.0.0/126")
+        self.assertAllWorked([client(port, "-n", "1M", "-B", "127.0.0.2")])
+        self.assertEqual(client(port, "-n", "1M", "-B", "127.0.0.5").code, 1)
+        read = pyperf3.Settings.from_arguments
+        self.assertEqual([str(read(["-s", "--allow", text]).allow[0]) for text in (
+            "::ffff:10.0.0.0/104", "::ffff:a00:1", "2001:db8::/96", "::/0")],
+                         ["10.0.0.0/8", "10.0.0.1/32", "2001:db8::/96", "::/0"])
+
+    def test_strangers_were_granted_a_handshake(self):
+        port = self.serve("--allow", "192.0.2.0/24")
+        left = client(port, "-n", "1M", "--tls")
+        self.assertEqual(left.code, 1)
+        self.assertIn("unable to set up TLS: ", left.err)
+        self.assertIn("access denied", left.err)
+        self.server.wait_for_error("warning: 127.0.0.1 is not allowed to test\n")
+        with open("/proc/%d/maps" % self.server.pid) as maps:
+            self.assertNotIn("libssl", maps.read())
+
     def test_real_client_is_told_why(self):
         port = self.serve("--allow", "10.0.0.0/8")
         left = client(port, "-n", "1M", program=support.real("3.22"))

@@ -137,19 +137,46 @@ class Daemon(Live):
         self.assertFalse(os.path.exists(self.path("pid")))
         self.assertEqual(self.read("log").count("Server listening"), 1)
 
-    def test_later_failures_are_in_the_log_only(self):
+    def refused(self, *arguments):
+        """Start a daemon that cannot serve; returns the line of the process that was started."""
+        left = support.run(support.OURS + ("-s", "-D") + arguments, cwd=self.folder)
+        self.assertEqual((left.out, left.code), ("", 1), left)
+        self.assertEqual(left.err.count("\n"), 1, left)
+        return left.err
+
+    def test_daemon_on_a_used_port_was_a_success(self):
+        line = ("iperf3: error - unable to start listener for connections: Address already in"
+                " use\n")
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen(1)
-            left = support.run(support.OURS + (
-                "-s", "-D", "-B", "127.0.0.1", "-p", taken.getsockname()[1], "--logfile", "log"),
-                cwd=self.folder)
-            self.assertEqual((left.out, left.err, left.code), ("", "", 0), left)
-            self.wait_for("log", "exiting")
-        self.assertEqual(support.as_iperf3(self.read("log")),
-                         "iperf3: error - unable to start listener for"
-                                           " connections: Address already in use\n"
-                                           "iperf3: exiting\n")
+            place = ("-B", "127.0.0.1", "-p", taken.getsockname()[1], "-I", "pid")
+            self.assertEqual(self.refused(*place, "--logfile", "log"), line)
+            self.assertEqual(self.read("log"), line + "iperf3: exiting\n")
+            self.assertEqual(self.refused(*place, "-J"), line)
+        self.assertFalse(os.path.exists(self.path("pid")))
+
+    def test_daemon_without_its_files_was_a_success(self):
+        place = ("-p", support.free_port())
+        self.write("taken", "%d" % os.getpid())
+        for arguments, line in (
+                (("-I", "no/such"), "error - unable to write PID file: No such file or directory"),
+                (("-I", "taken"), "Another instance of iperf3 appears to be running"),
+                (("--logfile", "no/such"), "error - unable to open log file: No such file or"
+                                           " directory")):
+            for mode in ((), ("-J",)):
+                with self.subTest(arguments=arguments, mode=mode):
+                    self.assertEqual(self.refused(*(place + arguments + mode)),
+                                     "iperf3: %s\n" % line)
+        self.assertFalse(support.listens(place[1]))
+
+    def test_refusals_went_around_the_log(self):
+        _, port = self.start("--tls-only")
+        self.assertEqual(self.client(port).code, 1)
+        self.wait_for("log", "warning: 127.0.0.1 wants a test without TLS\n")
+        _, port = self.start("--allow", "192.0.2.0/24", "-I", "pid2")
+        self.assertEqual(self.client(port).code, 1)
+        self.wait_for("log", "warning: 127.0.0.1 is not allowed to test\n")
 
     def test_argument_errors_are_seen_before(self):
         left = support.run(support.OURS + ("-s", "-D", "-p", "0"))
@@ -252,6 +279,43 @@ class Pidfile(Live):
                         left = self.both(*(role + mode + ("-I", path)))
                         self.assertEqual(left.code, 1)
                         self.assertEqual(left.err == "", bool(mode), left)
+
+    def test_pipe_with_a_silent_writer_was_a_traceback(self):
+        os.mkfifo(self.path("pid"))
+        writer = os.open(self.path("pid"), os.O_RDWR)
+        program, _ = support.start_server(support.OURS, "-I", self.path("pid"))
+        with program:
+            self.assertEqual(os.read(writer, 64), b"%d" % program.pid)
+            program.signal()
+            self.assertEqual(program.finish(20.0).code, 0)
+        os.close(writer)
+
+    @unittest.skipUnless(hasattr(os, "geteuid") and os.geteuid() == 0, "needs root")
+    def test_what_another_user_put_there_was_written_to(self):
+        for name in ("victim", "theirs"):
+            self.write(name, "precious\n")
+        os.symlink("victim", self.path("link"))
+        os.link(self.path("victim"), self.path("hard"))
+        for name in ("link", "theirs"):
+            os.chown(self.path(name), 65534, 65534, follow_symlinks=False)
+        port = support.free_port()
+        for name, why in (("link", "it is a symbolic link of another user"),
+                          # the kernel may be first (fs.protected_regular)
+                          ("theirs", "(it belongs to another user|Permission denied)"),
+                          ("hard", "it belongs to another user")):
+            os.chmod(self.folder, 0o700 if name == "link" else 0o1777)
+            for option, what in (("-I", "write PID"), ("--logfile", "open log")):
+                with self.subTest(name=name, option=option):
+                    left = support.run(support.OURS + ("-s", "-p", port, option, self.path(name)))
+                    self.assertEqual(left.code, 1)
+                    self.assertRegex(left.err, r"\Aiperf3: error - unable to %s file: %s\n"
+                                     % (what, why))
+        self.assertEqual(self.read("victim") + self.read("theirs"), "precious\n" * 2)
+        os.chown(self.path("link"), 0, 0, follow_symlinks=False)
+        os.unlink(self.path("hard"))
+        program, _ = support.start_server(support.OURS, "-I", self.path("link"))
+        with program:
+            self.assertEqual(self.read("victim"), "%d" % program.pid)
 
     def test_files_that_are_no_text(self):
         with open(self.path("pid"), "wb") as file:

@@ -2,13 +2,16 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
+import pyperf3
 import support
 
 SIGNALS = ((signal.SIGINT, "Interrupt(2)"), (signal.SIGTERM, "Terminated(15)"),
@@ -181,6 +184,43 @@ class ServerSignals(unittest.TestCase):
                              (1, "iperf3: error - the server has terminated\n"))
 
 
+class EarlySignals(unittest.TestCase):
+    """A signal before the test: no traceback, whatever goes on."""
+
+    def test_interrupt_while_the_program_begins_was_a_traceback(self):
+        """Each opening of a module's file, from the file's first statement on, is such a moment."""
+        if not shutil.which("strace"):
+            support.lack("no strace here")
+        folder = tempfile.mkdtemp(prefix="pyperf3-test-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        log = os.path.join(folder, "log")
+        for arguments in (("--loopback", "-n", "1"), ("--help",),
+                          ("-s", "-1", "-p", support.free_port(), "--idle-timeout", "1")):
+            left = support.run(("strace", "-o", log, "-e", "trace=openat") + support.OURS
+                               + arguments)
+            if not os.path.exists(log) or left.code not in (0, 1):
+                support.lack("strace does not work here")
+            with open(log) as file:
+                names = [line for line in file if line.startswith("openat(")]
+            # The program is compiled when its file has been opened for the last time.
+            begin = max(number for number, line in enumerate(names, 1) if "pyperf3.py" in line) + 1
+            self.assertGreater(len(names), begin)
+            for when in range(begin, len(names) + 1, max(1, (len(names) - begin) // 5)):
+                with self.subTest(arguments=arguments, when=when):
+                    left = support.run(("strace", "-o", log, "-e", "trace=openat", "-e",
+                                        "inject=openat:signal=SIGINT:when=%d" % when)
+                                       + support.OURS + arguments)
+                    self.assertNotIn("Traceback", left.err)
+                    self.assertIn(left.code, (0, 1, 130, -2, 128 + 2), left)
+
+    def test_as_a_module_it_installs_nothing(self):
+        left = support.run((sys.executable, "-B", "-c", "import signal, sys\n"
+                            "sys.path.insert(0, %r)\nbefore = signal.getsignal(2); import pyperf3\n"
+                            "print(signal.getsignal(2) == before == signal.default_int_handler)"
+                            % support.ROOT))
+        self.assertEqual((left.out, left.err, left.code), ("True\n", "", 0))
+
+
 class Deaths(unittest.TestCase):
     def test_server_killed(self):
         for arguments in ((), ("-R",), ("--bidir", "-P", "2")):
@@ -271,6 +311,107 @@ class BrokenOutput(unittest.TestCase):
             with self.subTest(redirection=redirection):
                 left = self.shell("PYPERF3 --loopback -n 1M -P 2 %s" % redirection)
                 self.assertEqual((left.code, left.err), (0, ""), left)
+
+
+class UnreadOutput(unittest.TestCase):
+    """Nobody reads what a program prints, for a while or for ever."""
+
+    def start(self, *arguments, **more):
+        """Start a program whose standard output and standard error are one pipe; returns both."""
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        process = subprocess.Popen([str(word) for word in support.OURS + arguments],
+                                   stdin=subprocess.DEVNULL, stdout=writer, stderr=writer,
+                                   env=support.environment(), **more)
+        os.close(writer)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process, reader
+
+    def fill(self, port, count):
+        for _ in range(count):
+            with socket.create_connection(("127.0.0.1", port), 10.0) as sock:
+                support.pour(sock, b"GET / HTTP/1.0\r\n\r\n" * 3)
+
+    def serve(self, *arguments):
+        port = support.free_port()
+        process, reader = self.start("-s", "-p", port, *arguments)
+        support.wait_until(lambda: support.listens(port), "listener")
+        return process, reader, port
+
+    def read_all(self, reader):
+        """Return what comes to the end of a pipe, as text."""
+        with open(os.dup(reader), "rb") as pipe:
+            return pipe.read().decode("utf-8")
+
+    def honest(self, port):
+        left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "1", "-P", "32",
+                                           "-b", "100K"))
+        self.assertEqual((left.code, left.err), (0, ""), left)
+
+    def test_server_stood_still_when_nobody_read(self):
+        process, reader, port = self.serve("-i", "0.1")
+        for _ in range(4):
+            self.honest(port)
+        self.fill(port, 50)
+        self.honest(port)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(support.LIMIT), 0)
+
+    def test_a_slow_reader_loses_nothing(self):
+        process, reader, port = self.serve("-i", "0.1")
+        for _ in range(4):
+            self.honest(port)
+        process.send_signal(signal.SIGTERM)
+        text = self.read_all(reader)
+        self.assertEqual(process.wait(support.LIMIT), 0)
+        self.assertGreater(len(text), 65536)
+        for number in range(5):
+            self.assertIn("(test #%d)\n" % (number + 1), text)
+        self.assertTrue(text.endswith("terminated by signal Terminated(15)\n"), text[-200:])
+
+    def test_client_measures_on_and_prints_all(self):
+        """A test took as long as its reader was away (iperf3 prints on late, too)."""
+        server, port = support.start_server(support.OURS, "-1")
+        with server:
+            # 33 rows of 80 bytes in an interval: more than a pipe holds
+            process, reader = self.start("-c", "127.0.0.1", "-p", port, "-u", "-b", "10K", "-l",
+                                         "100", "-P", "32", "-i", "0.1", "-t", "4", "--threads")
+            server.wait_for("receiver")  # its test is over
+            self.assertIsNone(process.poll())
+            text = self.read_all(reader)
+            self.assertEqual(process.wait(support.LIMIT), 0)
+        self.assertGreater(len(text), 65536 + 8192)
+        self.assertTrue(text.endswith("iperf Done.\n"))
+
+    def test_a_flood_of_garbage_was_a_flood_of_lines(self):
+        process, reader, port = self.serve()
+        begin = time.monotonic()
+        self.fill(port, 300)
+        seconds = time.monotonic() - begin
+        time.sleep(1.2)
+        process.send_signal(signal.SIGTERM)
+        lines = self.read_all(reader).split("\n")
+        told = sum("unable to receive cookie" in line for line in lines)
+        more = sum(int(line.split()[1]) for line in lines if "more connections failed" in line)
+        self.assertLessEqual(told, 10 * (seconds + 2.0))
+        self.assertEqual(told + more, 300)
+
+    def test_what_is_lost_is_counted(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        with open(writer, "wb") as stream:
+            outlet = pyperf3.Outlet(stream)
+            line = "x" * 1023 + "\n"
+            for _ in range(5000):
+                outlet.write(line)
+            kept = 5000 - outlet.lost
+            self.assertGreater(outlet.lost, 0)
+            self.assertTrue(4000 <= kept < 5000, kept)
+            got = 0
+            while outlet.flush() or got < kept * 1024:
+                got += len(os.read(reader, 65536))
+            self.assertEqual(got, kept * 1024)
 
 
 class LoopbackLeavesNothing(unittest.TestCase):
