@@ -819,7 +819,8 @@ OPTIONS = (
     _option("--pacing-timer", "pacing_timer", _pacing_timer, None, "C", _CLIENT, "#[KMG]",
             "microseconds between looks at the rate, of servers before\n3.18"),
     _option("--connect-timeout", "connect_timeout", _size, None, "C", _CLIENT, "#",
-            "milliseconds to wait for the control connection (default\n%d)" % (REPLY_TIMEOUT * 1000)),
+            "milliseconds to wait for the control connection\n(default %d)" % (
+                REPLY_TIMEOUT * 1000)),
     _option("--idle-timeout", "idle_timeout", _bounded(atoi, 1, MAX_TIME, 30), 0, "S", _SERVER, "#",
             "with -1: end after so many seconds without a client"),
     _option("--rcv-timeout", "rcv_timeout", _bounded(atoi, 100, 86400000, 31), None, "CS", _BOTH,
@@ -1916,6 +1917,13 @@ def counter_table():
     return memoryview(numbers)
 
 
+@functools.lru_cache(maxsize=1024)
+def header_layout(wide, spacing, count):
+    """Return the Struct of so many headers; many streams use the same."""
+    each = ("IIQ" if wide else "III") + "%dx" % (spacing - header_size(wide))
+    return struct.Struct("!" + each * count)
+
+
 class DatagramHeaders:
     """Headers of UDP datagrams in a row: seconds, microseconds, and the counter.
 
@@ -1934,7 +1942,6 @@ class DatagramHeaders:
         self.limit = len(self.memory) // self._spacing
         self._wide = wide
         self._one = struct.Struct("!IIQ" if wide else "!III")
-        self._layout = {}  # struct formats of so many headers
         self._columns = {}  # views of the low counters and microseconds of so many headers
         self._table = None
 
@@ -1976,12 +1983,7 @@ class DatagramHeaders:
 
     def read(self, count):
         """Return the (seconds, microseconds, counters) of the first headers, as tuples."""
-        layout = self._layout.get(count)
-        if layout is None:
-            each = ("IIQ" if self._wide else "III") + "%dx" % (self._spacing - self.size)
-            layout = struct.Struct("!" + each * count)
-            self._layout[count] = layout
-        values = layout.unpack_from(self.memory)
+        values = header_layout(self._wide, self._spacing, count).unpack_from(self.memory)
         return values[0::3], values[1::3], values[2::3]
 
     def read_runs(self, counter, count):
@@ -3151,7 +3153,14 @@ class BatchReader:
         self._room = memoryview(struct.pack("@N", self._CONTROL) * self._messages).cast(
             self._vector.control_sizes.format)
         self._descriptor = sock.fileno()
-        self._layout = {}
+
+    @classmethod
+    @functools.lru_cache(maxsize=None)
+    def _stamps(cls, count):
+        """Return the Struct of so many times of the kernel; many streams use the same."""
+        # struct cmsghdr: length, level, type; then struct timespec
+        head, body = struct.calcsize("@Nii0P"), struct.calcsize("@ll")
+        return struct.Struct("@" + ("%dxll%dx" % (head, cls._CONTROL - head - body)) * count)
 
     def receive(self, wait):
         """As DatagramReader.receive()."""
@@ -3172,13 +3181,7 @@ class BatchReader:
         """As DatagramReader.arrivals()."""
         if not self.kernel_time or not self._vector.control_sizes[0]:
             return [time.time() if self.kernel_time else time.monotonic()] * count
-        layout = self._layout.get(count)
-        if layout is None:
-            # struct cmsghdr: length, level, type; then struct timespec
-            head, body = struct.calcsize("@Nii0P"), struct.calcsize("@ll")
-            layout = self._layout[count] = struct.Struct(
-                "@" + ("%dxll%dx" % (head, self._CONTROL - head - body)) * count)
-        values = layout.unpack_from(self._vector.control)
+        values = self._stamps(count).unpack_from(self._vector.control)
         return [second + nano * 1e-9 for second, nano in zip(values[0::2], values[1::2])]
 
 
@@ -3199,12 +3202,100 @@ def system_info():
     return " ".join(platform.uname()[:5])
 
 
+# Of a control group's memory: where it is mounted, its name in /proc/self/cgroup, its limits, its
+# use, what of that is given back when it is needed.
+_MEMORY_GROUPS = (
+    ("/sys/fs/cgroup", b"", ("memory.max", "memory.high"), "memory.current",
+     (b"inactive_file", b"active_file", b"slab_reclaimable")),
+    ("/sys/fs/cgroup/unified", b"", ("memory.max", "memory.high"), "memory.current",
+     (b"inactive_file", b"active_file", b"slab_reclaimable")),
+    ("/sys/fs/cgroup/memory", b"memory", ("memory.limit_in_bytes",), "memory.usage_in_bytes",
+     (b"total_inactive_file", b"total_active_file")),
+)
+
+
+def _read_words(path):
+    """Return the words of a small file of the system, none if it cannot be read."""
+    try:
+        with open(path, "rb", 0) as handle:
+            return handle.read(65536).split()
+    except OSError:
+        return []
+
+
+def _group_memory(folder, limits, use, spare):
+    """Return how many bytes a control group may still take, None without a limit."""
+    limits = [int(word) for name in limits for word in _read_words(folder + "/" + name)
+              if word.isdigit() and int(word) < 2 ** 60]  # version 1 has a number for none
+    used = _read_words(folder + "/" + use)
+    if not limits or not used:
+        return None
+    words = _read_words(folder + "/memory.stat")
+    return min(limits) - int(used[0]) + sum(
+        int(value) for name, value in zip(words[0::2], words[1::2]) if name in spare)
+
+
+def free_memory():
+    """Return how many bytes more this host, and its control groups, let this program take.
+
+    None where nobody can tell (all but Linux).
+    """
+    words = _read_words("/proc/meminfo")
+    free = [int(words[at + 1]) * 1024 for at, word in enumerate(words[:-1])
+            if word == b"MemAvailable:"]
+    try:
+        with open("/proc/self/cgroup", "rb") as handle:
+            groups = [line.rstrip(b"\n").split(b":", 2)[1:] for line in handle]
+    except OSError:
+        groups = []
+    for root, controller, limits, use, spare in _MEMORY_GROUPS:
+        for names, path in groups:
+            if controller in names.split(b","):
+                # Upwards: in a container some of the path may not be there, or be another one.
+                path = os.fsdecode(path)
+                while True:
+                    free.append(_group_memory(root + path.rstrip("/"), limits, use, spare))
+                    if not path.strip("/"):
+                        break
+                    path = path.rpartition("/")[0]
+    return min((each for each in free if each is not None), default=None)
+
+
+def spare_address_space():
+    """Let threads take little of it where it is limited (ulimit -v), else they take 72 MiB each."""
+    if resource is None or not hasattr(resource, "RLIMIT_AS") or (
+            resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY):
+        return
+    try:
+        import threading
+        threading.stack_size(512 * 1024)
+        import ctypes
+        ctypes.CDLL(None).mallopt(-8, 1)  # glibc's M_ARENA_MAX: one heap for all
+    except (ImportError, AttributeError, OSError, TypeError, ValueError, RuntimeError):
+        pass
+
+
+def offer_to_killer():
+    """Let this process, rather than its parent, be ended where memory runs out (Linux)."""
+    try:
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        try:
+            os.write(descriptor, b"1000")
+        finally:
+            os.close(descriptor)
+    except OSError:
+        pass
+
+
 def can_fork():
     """Return whether this program can fork safely: it must have no other threads."""
     if not hasattr(os, "fork") or mmap is None:
         return False
     threading = sys.modules.get("threading")
     return threading is None or threading.active_count() == 1
+
+
+_MOST_DESCRIPTORS = 65536  # that are looked at where nobody can tell which are open
 
 
 def descriptor_limit():
@@ -3252,19 +3343,15 @@ def close_descriptors(keep):
         except OSError:
             continue
         if folder == "/proc/self/fd" or len(names) > 4:  # FreeBSD's /dev/fd may list 0-2 only
-            descriptors = [int(name) for name in names]
+            end = max(int(name) for name in names) + 1
             break
     else:
-        try:
-            descriptors = range(os.sysconf("SC_OPEN_MAX"))
-        except (ValueError, OSError):
-            descriptors = range(1024)
-    for descriptor in descriptors:
-        if descriptor not in keep:
-            try:
-                os.close(descriptor)
-            except OSError:
-                pass
+        end = min(descriptor_limit(), _MOST_DESCRIPTORS)  # the limit may be a billion
+    begin = 0
+    for descriptor in sorted(keep) + [end]:
+        if begin < descriptor:  # of no range at all some Pythons make everything
+            os.closerange(begin, descriptor)
+        begin = max(begin, descriptor + 1)
 
 
 def open_unblocked(path, flags, number=14, mode=0o600):
@@ -3356,14 +3443,19 @@ def open_safely(path, flags, number, mode):
         raise error
 
 
+def memory_file():
+    """Return a file without a name, in memory where the system can. Raises OSError, ImportError."""
+    try:
+        return os.fdopen(os.memfd_create("pyperf3"), "w+b")
+    except (AttributeError, OSError):  # a sandbox may refuse it
+        import tempfile
+        return tempfile.TemporaryFile()
+
+
 def payload_file(block):
     """Return an unlinked file that holds `block`, for sendfile. Raises IperfError 200."""
     try:
-        if hasattr(os, "memfd_create"):
-            handle = os.fdopen(os.memfd_create("pyperf3"), "w+b")
-        else:
-            import tempfile
-            handle = tempfile.TemporaryFile()
+        handle = memory_file()
         handle.write(block)
         handle.flush()
         return handle
@@ -3541,20 +3633,20 @@ def make_certificate():
 def _load_throw_away(context):
     """Make a certificate for a context, and load it."""
     pem = make_certificate()
-    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
-        descriptor = os.memfd_create("pyperf3")
-        path = "/proc/self/fd/%d" % descriptor
-    else:
-        import tempfile
-        descriptor, path = tempfile.mkstemp(prefix="pyperf3-")
+    if os.path.isdir("/proc/self/fd"):
+        with memory_file() as handle:
+            handle.write(pem)
+            handle.flush()
+            context.load_cert_chain("/proc/self/fd/%d" % handle.fileno())
+        return
+    import tempfile
+    descriptor, path = tempfile.mkstemp(prefix="pyperf3-")
     try:
-        with os.fdopen(descriptor, "wb", closefd=False) as handle:
+        with os.fdopen(descriptor, "wb") as handle:
             handle.write(pem)
         context.load_cert_chain(path)
     finally:
-        os.close(descriptor)
-        if not path.startswith("/proc/"):
-            os.unlink(path)
+        os.unlink(path)
 
 
 def _certificate_by_package():
@@ -5117,13 +5209,14 @@ _RUN, _STOP = 0, 1  # a sender that is stopped ends; a receiver counts no more, 
 _STARTING, _PREPARED, _RUNNING, _STOPPED, _COMPLETE, _CLOSED, _FAILED, _SPOILED = range(8)
 
 _NOTE = 200  # bytes of a text
+_SINKS = 16  # buffers of the receivers of one process
 _HOUSEKEEPING = 0.25  # seconds between looks at the parent
 _STALE = 2.5  # seconds without a look of the parent's, after which it may be a stopped one
 _SLOW_CALL = 0.005  # seconds that one call may take before it is made smaller
 
 
 class Counters:
-    """The shared memory of the workers of one end of a test."""
+    """What the workers of one end of a test share: their counters, and memory for payload."""
 
     def __init__(self, streams):
         size = (streams + 1) * _SLOTS * 8
@@ -5131,6 +5224,24 @@ class Counters:
         self.ints = memory.cast("B")[:size].cast("q")
         self.floats = memory.cast("B")[:size].cast("d")
         self._notes = memory.cast("B")[size:]
+        self._block = self._payload = None
+        self._sinks = {}
+
+    def block(self, parameters):
+        """Return the block that all senders send: made before they fork, and only read."""
+        if self._block is None:
+            self._block = make_block(parameters)
+        return self._block
+
+    def payload(self, parameters):
+        """Return the file that all senders send (-Z). Raises IperfError 200."""
+        if self._payload is None:
+            self._payload = payload_file(self.block(parameters))
+        return self._payload
+
+    def sink(self, index, size):
+        """Return memory for what is received and dropped; many threads share a few."""
+        return self._sinks.setdefault(index % _SINKS, memoryview(private_memory(size)))
 
     def line(self, index):
         """Return the first slot of stream `index` (from 0)."""
@@ -5167,27 +5278,89 @@ out_of_order: datagrams that came late or twice; jitter: in seconds (RFC 3550, 6
 """
 
 
+_PROCESSES = 64  # workers of one end, of all its tests; more are of use on many CPUs only
+_FEW = 4  # workers for which a client does not look whether there is memory
+_PROCESS_MEMORY = 2560 * 1024  # bytes that a worker's process takes, with the kernel's
+_THREAD_MEMORY = 96 * 1024  # that a worker's thread takes
+
+
+class Workforce:
+    """Decide, for all tests of one end, whether their workers are processes or threads."""
+
+    def __init__(self, threads, few=_FEW):
+        """threads: they are all threads (--threads); few: so many are not worth a look."""
+        self._threads, self._few = threads, few
+        self._limit = max(_PROCESSES, 2 * (os.cpu_count() or 1))
+        self._granted = 0  # processes
+        self._missing = 0  # those of them that are not there yet, for which memory is kept
+
+    def grant(self, count):
+        """Return whether a test's `count` workers are processes; release() ends that.
+
+        Raises IperfError 200 if there is memory for neither.
+        """
+        may_fork = can_fork()  # else the program's other threads are not ours
+        processes = not self._threads and may_fork and self._granted + count <= self._limit
+        if count > self._few:
+            free = free_memory()
+            if free is not None:
+                free -= self._missing * _PROCESS_MEMORY
+                processes = processes and free >= count * _PROCESS_MEMORY
+                if not processes and free < count * _THREAD_MEMORY:
+                    raise IperfError(200, OSError(
+                        errno.ENOMEM, "no memory for %d streams: %d KiB are free" % (
+                            count, max(0, free) // 1024)))
+        if processes:
+            self._granted += count
+            self._missing += count
+        elif may_fork:
+            spare_address_space()
+        return processes
+
+    def begin(self):
+        """Note that a process that was granted is there."""
+        self._missing -= 1
+
+    def release(self, count, missing):
+        """Take back what was granted. missing: processes that never were there."""
+        self._granted -= count
+        self._missing -= missing
+
+
 class Worker:
     """A process or thread that runs `loop.run()` once the gate opens."""
 
     def __init__(self, loop, gate, threaded):
-        """Start the worker. gate: a pipe's (read, write) ends; its end of file opens it."""
+        """Start the worker. gate: a pipe's (read, write) ends; its end of file opens it.
+
+        Where the system refuses a process, it is a thread. Raises OSError, RuntimeError.
+        """
         self._pid = self._thread = None
+        self._status = 0  # of a process that ended
         self.loop = loop
-        if threaded:
-            import threading
-            self._thread = threading.Thread(target=self._be_thread, args=(gate[0],), daemon=True)
-            self._thread.start()
-            return
-        loop.parent = os.getpid()
-        self._pid = os.fork()
-        if self._pid == 0:
-            self._be_child(gate[0])
+        refusal = None
+        if not threaded:
+            loop.parent = os.getpid()
+            try:
+                self._pid = os.fork()
+            except OSError as error:
+                loop.parent, refusal = None, error
+            if self._pid == 0:
+                self._be_child(gate[0])
+        if self._pid is None:
+            try:
+                import threading
+                self._thread = threading.Thread(target=self._be_thread, args=(gate[0],),
+                                                daemon=True)
+                self._thread.start()
+            except (ImportError, RuntimeError, MemoryError) as error:
+                raise refusal or OSError(errno.EAGAIN, str(error))
 
     def _be_child(self, gate):
         status = 1
         try:
             gc.disable()  # a collection would write to, and so copy, every page of the parent
+            offer_to_killer()
             for number in ("SIGINT", "SIGTERM", "SIGHUP"):
                 signal.signal(getattr(signal, number), signal.SIG_IGN)
             signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -5204,15 +5377,19 @@ class Worker:
             pass  # the control plane sees that it ended without a result, as of a process
 
     def _wait_and_run(self, gate):
-        self.loop.prepare()
-        self.loop.await_start(gate)
-        self.loop.run()
+        try:
+            self.loop.prepare()
+            self.loop.await_start(gate)
+            self.loop.run()
+        except Exception as error:
+            self.loop.counters.write_note(self.loop.index, repr(error))
+            raise
 
     def ended(self):
         """Return whether the worker has ended; a process is reaped then."""
         if self._pid:
             try:
-                pid, _ = os.waitpid(self._pid, os.WNOHANG)
+                pid, self._status = os.waitpid(self._pid, os.WNOHANG)
             except ChildProcessError:  # somebody else reaped it
                 pid = self._pid
             if pid:
@@ -5220,6 +5397,15 @@ class Worker:
         if self._thread and not self._thread.is_alive():
             self._thread = None
         return not (self._pid or self._thread)
+
+    def death(self):
+        """Return what to say of a worker that ended before its time."""
+        number = self._status & 0x7f
+        if number:
+            return "the stream's worker was killed by signal %d%s" % (
+                number, ": perhaps the memory ran out" if number == signal.SIGKILL else "")
+        note = self.loop.counters.note(self.loop.index)
+        return "the stream's worker has died" + (": " + note if note else "")
 
     def wake(self, how):
         """End a blocked call on the worker's socket by shutting it down."""
@@ -5513,8 +5699,9 @@ class TcpSender(StreamLoop):
         StreamLoop.__init__(self, sock, counters, index, parameters, plan, file)
         self.size = plan.send
         self._lines = lines
+        self._block = None if self.file else counters.block(parameters)
         if parameters.zerocopy and CAN_SEND_FILES and not self.file:
-            self.payload = payload_file(make_block(parameters))
+            self.payload = counters.payload(parameters)
 
     def transfer(self):
         parameters = self.parameters
@@ -5526,7 +5713,7 @@ class TcpSender(StreamLoop):
         elif self.payload:
             small = large = ZeroCopySource(self.sock, self.payload, parameters.length)
         else:
-            block = make_block(parameters)
+            block = self._block
             small = large = BlockSource(self.sock, block, len(block))
             if hasattr(self.sock, "sendmsg"):
                 large = BlockSource(self.sock, block, self.size)
@@ -5672,7 +5859,8 @@ class TcpReceiver(StreamLoop):
     def transfer(self):
         ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
         size = self.plan.receive
-        view = memoryview(private_memory(size))
+        view = (memoryview(private_memory(size)) if self.file
+                else self.counters.sink(self.index, size))
         # -F needs the bytes; otherwise they may be dropped in the kernel.
         plain = _MSG_TRUNC if self.parameters.skip_rx_copy and not self.file else 0
         # Calls that wait for a whole buffer save wake-ups; on a slow link, and at the end of an
@@ -5825,19 +6013,20 @@ class UdpSender(StreamLoop):
         """
         StreamLoop.__init__(self, sock, counters, index, parameters)
         self._calls = batch_calls() if batches else None
-        counter_table()  # made once, for all workers
+        counter_table()  # made once, for all workers, as the block is
+        self._block = counters.block(parameters)
         self._writer = self._headers = None
         self._streams = streams
 
     def prepare(self):
         parameters = self.parameters
         header = header_size(parameters.wide_counters)
-        block = make_block(parameters)
         if self._calls:
-            writer = BatchWriter(self._calls, self.sock, block, header,
+            writer = BatchWriter(self._calls, self.sock, self._block, header,
                                  segments_per_call(parameters, self._streams))
         else:
-            writer = DatagramWriter(self.sock, block, header)
+            own = memoryview(bytearray(self._block))  # it is written to
+            writer = DatagramWriter(self.sock, own, header)
         self._writer = writer
         self._headers = DatagramHeaders(writer.headers, parameters.wide_counters, writer.spacing)
 
@@ -6226,8 +6415,11 @@ class Stream:
 class Test:
     """One running test, of either end."""
 
-    def __init__(self, settings, parameters, server, emit):
-        """emit: function that takes (event name, data, **more)."""
+    def __init__(self, settings, parameters, server, emit, workforce=None):
+        """emit: function that takes (event name, data, **more).
+
+        workforce: what the tests of this end share. Raises IperfError 200.
+        """
         self.settings = settings
         self.parameters = parameters
         self.server = server
@@ -6250,8 +6442,9 @@ class Test:
         self._sign_of_life = (0.0, -1)  # when, and the bytes that had moved by then
         self._broken_since = None
         self._counters = Counters(count)
+        self._workforce = workforce or Workforce(settings.threads)
+        self._forks = self._workforce.grant(count)
         self._gate = os.pipe()
-        self._threaded = settings.threads or not can_fork()
         self._cpu = None
         self._datagrams, self._quic = (parameters.protocol == name for name in ("UDP", "QUIC"))
         self._patience = DATA_TIMEOUT  # seconds without data
@@ -6283,8 +6476,8 @@ class Test:
         for index, (stream, status) in enumerate(zip(self.streams, statuses)):
             if status == _FAILED or (status == _STARTING and stream.worker.ended()):
                 number = self._counters.ints[stream.line + _ERRNO]
-                raise self.quic_error(index, OSError(
-                    number, self._counters.note(index) or "the stream's worker has died"))
+                text = stream.worker.death() if status == _STARTING else self._counters.note(index)
+                raise self.quic_error(index, OSError(number, text))
         return min(statuses) >= _PREPARED
 
     def notes(self):
@@ -6312,10 +6505,13 @@ class Test:
         line = self._counters.line(index)
         loop = self._make_loop(sock, index, sender)
         try:
-            worker = Worker(loop, self._gate, self._threaded)
-        except (OSError, RuntimeError) as error:
+            # A program that has got threads in the meantime cannot fork any more.
+            worker = Worker(loop, self._gate, not (self._forks and can_fork()))
+        except OSError as error:
             loop.close()
-            raise IperfError(200, error if isinstance(error, OSError) else str(error))
+            raise IperfError(200, error)
+        if self._forks:
+            self._workforce.begin()
         # iperf3: the numbers are descriptors, and always these.
         number = 2 * index + 4
         if self.server and not (self._datagrams and index):
@@ -6665,7 +6861,7 @@ class Test:
             if ints[stream.line + _STATUS] == _SPOILED:
                 raise self._file_error(stream)
             if stream.worker.ended() and ints[stream.line + _STATUS] <= _RUNNING:
-                raise IperfError(205 if stream.sender else 206, "the stream's worker has died")
+                raise IperfError(205 if stream.sender else 206, stream.worker.death())
         failed = [stream for stream in self.streams if ints[stream.line + _STATUS] == _FAILED]
         # Datagrams have no connection that could be broken: the system refused to send them.
         enough = 1 if self._datagrams else len(self.streams)
@@ -7045,6 +7241,9 @@ class Test:
 
     def close(self):
         """End the workers and close the data connections, at once."""
+        if self._forks and not self.closed:
+            count = len(self.ids)
+            self._workforce.release(count, count - len(self.streams))
         self.closed = True
         for stream in self.streams:
             self._counters.ints[stream.line + _COMMAND] = _STOP
@@ -7979,6 +8178,7 @@ class Server(Driver):
         self._attaching = False  # a task sees to these
         self._running = []  # the sessions that have a test
         self._setting_up = []  # those that set up UDP streams, in the order of their turns
+        self.workforce = Workforce(settings.threads, 0)
         self.doors = []  # the UDP ports of tests whose streams are set up
         self._places = 1 if settings.one_off else settings.max_clients
         self._spent = collections.deque(maxlen=self._places)  # cookies of the last tests
@@ -8734,7 +8934,7 @@ class Session(Debugging):
             if text:
                 self._emit("warning", text)
         yield from self._server.await_calls(0.1)  # else it gets threads
-        self._test = test = Test(settings, parameters, True, self._emit)
+        self._test = test = Test(settings, parameters, True, self._emit, self._server.workforce)
         yield from test.open_file(time.monotonic() + STEP_TIMEOUT)
         start = test.start
         buffers = (("sock_bufsize", parameters.window), ("sndbuf_actual", sizes[0]),
@@ -10328,7 +10528,15 @@ def start_helper(make_server, listener):
     In a process where the system can fork, which also ends when this program does, however
     it ends; else in a thread.
     """
-    if not can_fork():
+    lifeline, child = os.pipe(), None
+    if can_fork():
+        try:
+            child = os.fork()
+        except OSError:
+            pass  # the system refuses it
+    if child is None:
+        for end in lifeline:
+            os.close(end)
         import threading
         server = make_server()
 
@@ -10344,8 +10552,6 @@ def start_helper(make_server, listener):
             server.stop()
             thread.join(2.0)
         return end_thread
-    lifeline = os.pipe()
-    child = os.fork()
     if child == 0:
         try:
             for name in ("SIGINT", "SIGTERM", "SIGHUP"):

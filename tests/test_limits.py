@@ -1,0 +1,366 @@
+"""Little memory, few processes, and kernels that refuse what Python offers."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import pyperf3
+from support import (OURS, Program, ServerCase, driver, free_port, run, run_pair, start_server,
+                     wait_for_listener, wait_until)
+
+MEGABYTE = 1024 * 1024
+
+
+class Group:
+    """A control group with a limit on memory. Use it in a `with`; skips where none can be made."""
+
+    VERSIONS = (
+        ("/sys/fs/cgroup", "memory.max", "memory.current", "memory.events"),
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+         "memory.oom_control"))
+    made = 0
+
+    def __init__(self, megabytes):
+        Group.made += 1
+        for root, limit, self._usage, self._events in self.VERSIONS:
+            self.path = "%s/pyperf3-test-%d-%d" % (root, os.getpid(), Group.made)
+            try:
+                os.mkdir(self.path)
+            except OSError:
+                continue
+            self._limit = limit
+            if os.path.exists(os.path.join(self.path, limit)):
+                self.limit(megabytes)
+                return
+            os.rmdir(self.path)
+        raise unittest.SkipTest("no control group with a limit on memory can be made here")
+
+    def limit(self, megabytes):
+        with open(os.path.join(self.path, self._limit), "w") as handle:
+            handle.write(str(megabytes * MEGABYTE))
+
+    def enter(self):
+        """Put this process in: a preexec_fn."""
+        with open(os.path.join(self.path, "cgroup.procs"), "w") as handle:
+            handle.write("0")
+
+    def _read(self, name):
+        with open(os.path.join(self.path, name)) as handle:
+            return handle.read()
+
+    def usage(self):
+        """Return how many megabytes are in use."""
+        return int(self._read(self._usage)) // MEGABYTE
+
+    def kills(self):
+        return int(re.search(r"^oom_kill (\d+)", self._read(self._events), re.M).group(1))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *details):
+        for _ in range(200):
+            try:
+                os.rmdir(self.path)
+                return
+            except OSError:  # what was in it has not quite ended
+                time.sleep(0.01)
+
+
+def children(pid):
+    """Return the processes that a process has started."""
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as handle:
+        return [int(word) for word in handle.read().split()]
+
+
+def threads(pid):
+    return len(os.listdir("/proc/%d/task" % pid))
+
+
+@unittest.skipUnless(sys.platform.startswith("linux"), "control groups are Linux's")
+class LittleMemory(unittest.TestCase):
+    """Each end in a control group of its own."""
+
+    def check(self, megabytes, arguments):
+        with Group(megabytes) as ours, Group(megabytes) as theirs:
+            port = free_port()
+            with Program(OURS + ("-s", "-p", port), preexec_fn=ours.enter) as server:
+                wait_for_listener(server, port)
+                words = OURS + ("-c", "127.0.0.1", "-p", port, "-t", 1, "-J")
+                left = run(words + tuple(arguments.split()), 120.0, preexec_fn=theirs.enter)
+                self.assertEqual(left.code, 0, left)
+                for name, value in left.json()["end"].items():
+                    if name.startswith("sum"):
+                        self.assertGreater(value["bytes"], 0, name)
+                self.assertIsNone(server.process.poll())
+                self.assertEqual((ours.kills(), theirs.kills()), (0, 0))
+                server.signal()
+                self.assertEqual(server.finish(20.0).code, 0)
+
+    def test_many_streams_in_64_megabytes(self):
+        for arguments in ("", "-R", "--bidir", "-u -b 200K"):
+            with self.subTest(arguments=arguments):
+                self.check(64, "-P 128 " + arguments)
+
+    def test_eight_streams_in_45_megabytes(self):
+        for arguments in ("", "-R", "--bidir", "-u -b 1M"):
+            with self.subTest(arguments=arguments):
+                self.check(45, "-P 8 " + arguments)
+
+    def test_several_clients_count_together(self):
+        with Group(64) as group:
+            port = free_port()
+            words = OURS + ("-s", "-p", port, "--max-clients", 8)
+            with Program(words, preexec_fn=group.enter) as server:
+                wait_for_listener(server, port)
+                words = OURS + ("-c", "127.0.0.1", "-p", port, "-P", 5, "-t", 1, "-b", "1M")
+                clients = [Program(words) for _ in range(8)]
+                for client in clients:
+                    with client:
+                        left = client.finish(60.0)
+                        self.assertEqual(left.code, 0, left)
+                self.assertEqual(group.kills(), 0)
+
+    def test_server_outlives_its_workers(self):
+        # The limit comes down while a test runs: what the kernel kills is a worker.
+        with Group(400) as group:
+            port = free_port()
+            with Program(OURS + ("-s", "-p", port), preexec_fn=group.enter) as server:
+                wait_for_listener(server, port)
+                words = OURS + ("-c", "127.0.0.1", "-p", port, "-P", 20, "-t", 30, "-b", "1M")
+                with Program(words) as client:
+                    client.wait_for("[SUM]")
+                    group.limit(group.usage() + 2)
+                    hog = "x = b'x' * %d; import time; time.sleep(60)" % (10 * MEGABYTE)
+                    words = (sys.executable, "-S", "-c", hog)
+                    with Program(words, preexec_fn=group.enter):
+                        left = client.finish(40.0)
+                self.assertGreater(group.kills(), 0)
+                self.assertEqual(left.code, 1, left)
+                group.limit(400)
+                self.assertIsNone(server.process.poll(), server.err())
+                self.assertIn("was killed by signal 9: perhaps the memory ran out", server.err())
+                left = run(OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+                self.assertEqual(left.code, 0, left)
+
+    def test_streams_that_cannot_fit_are_refused(self):
+        with Group(400) as group:
+            port = free_port()
+            with Program(OURS + ("-s", "-p", port), preexec_fn=group.enter) as server:
+                wait_for_listener(server, port)
+                group.limit(group.usage() + 3)
+                left = run(OURS + ("-c", "127.0.0.1", "-p", port, "-P", 128, "-t", 1))
+                self.assertEqual(left.code, 1, left)
+                self.assertIn("unable to create a new stream: Cannot allocate memory", left.err)
+                self.assertRegex(server.err(), r"no memory for 128 streams: \d+ KiB are free")
+                left = run(OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
+                self.assertEqual(left.code, 0, left)
+
+
+@unittest.skipUnless(sys.platform.startswith("linux"), "what is counted is in Linux's /proc")
+class Workers(ServerCase):
+
+    def test_processes_of_a_server_are_bounded_in_all(self):
+        port = self.serve("--max-clients", 8)
+        words = OURS + ("-c", "127.0.0.1", "-p", port, "-t", 60, "-b", "100K", "--threads", "-P")
+        bound, counts = max(64, 2 * os.cpu_count()), [40] * (1 + os.cpu_count() // 10) + [128, 20]
+        programs, expected = [], 0
+        try:
+            for count in counts:
+                programs.append(Program(words + (count,)))
+                programs[-1].wait_for("[SUM]")
+                expected += count if expected + count <= bound else 0
+                self.assertEqual(len(children(self.server.pid)), expected)
+                if count == 128:
+                    programs.pop().__exit__()
+                    wait_until(lambda: threads(self.server.pid) == 1, "the end of the threads")
+        finally:
+            for program in programs:
+                program.__exit__()
+        wait_until(lambda: not children(self.server.pid), "the end of the processes")
+
+    def test_workers_are_the_first_to_be_killed(self):
+        port = self.serve()
+        with Program(OURS + ("-c", "127.0.0.1", "-p", port, "-t", 10, "-P", 2)) as client:
+            client.wait_for("connected", count=2)
+            wait_until(lambda: len(children(self.server.pid)) == 2, "two workers")
+
+            def scores(pid):
+                found = []
+                for each in children(pid):
+                    with open("/proc/%d/oom_score_adj" % each) as handle:
+                        found.append(int(handle.read()))
+                return found
+            for pid in (self.server.pid, client.pid):
+                wait_until(lambda: scores(pid) == [1000, 1000], ("1000", lambda: scores(pid)))
+
+    def test_killed_worker_is_said_to_be_killed(self):
+        port = self.serve()
+        for pid in ("server", "client"):
+            with self.subTest(end=pid), Program(
+                    OURS + ("-c", "127.0.0.1", "-p", port, "-t", 20)) as client:
+                client.wait_for("sec")
+                end = self.server if pid == "server" else client
+                os.kill(children(end.pid)[0], signal.SIGKILL)
+                left = client.finish()
+                self.assertEqual(left.code, 1, left)
+                wait_until(lambda: "the stream's worker was killed by signal 9: perhaps the memory"
+                                   " ran out" in end.err(), ("killed", end.err))
+
+    def test_limit_on_address_space_holds_many_streams(self):
+        # Each thread has megabytes of it, and the C library's heaps for threads have more.
+        if not shutil.which("prlimit"):
+            self.skipTest("no prlimit here")
+        program, port = start_server(("prlimit", "--as=500000000") + OURS, "-1")
+        with program:
+            left = run(("prlimit", "--as=500000000") + OURS + (
+                "-c", "127.0.0.1", "-p", port, "-P", 128, "-t", 1, "-b", "1M"))
+            self.assertEqual(left.code, 0, left)
+            self.assertEqual(program.finish().code, 0)
+
+
+class RefusedProcesses(unittest.TestCase):
+    """A fork that fails, as of a limit, strict accounting of memory, or a sandbox."""
+
+    REFUSED = ("import errno, os\ndef refuse(): raise OSError(errno.%s, os.strerror(errno.%s))\n"
+               "os.fork = refuse")
+
+    def test_threads_do_instead(self):
+        for name in ("EAGAIN", "ENOMEM", "ENOSYS", "EPERM"):
+            command = driver(self.REFUSED % (name, name))
+            for arguments in (("-P", 3), ("-R",), ("-u", "--bidir")):
+                with self.subTest(error=name, arguments=arguments):
+                    for left in run_pair(command, command, arguments + ("-t", 1)):
+                        self.assertEqual(left.code, 0, left)
+                        self.assertNotRegex(left.out, r" 0\.00 Bytes .* (sender|receiver)")
+
+    def test_loopback(self):
+        left = run(driver(self.REFUSED % ("EAGAIN", "EAGAIN")) + ("--loopback", "-t", 1))
+        self.assertEqual((left.code, left.err), (0, ""), left)
+
+    def test_where_threads_are_refused_too_the_reason_is_the_system_s(self):
+        command = driver(self.REFUSED % ("EAGAIN", "EAGAIN") + "\nimport threading\n"
+                         "def refuse_too(thread): raise RuntimeError(\"can't start new thread\")\n"
+                         "threading.Thread.start = refuse_too")
+        for ends in ((OURS, command), (command, OURS)):
+            left = run_pair(*(ends + (("-t", 1),)))[0]
+            self.assertEqual(left.code, 1, left)
+            self.assertIn("unable to create a new stream: " + os.strerror(11), left.err)
+
+
+class FreeMemory(unittest.TestCase):
+
+    def test_least_of_host_and_groups(self):
+        files = {
+            "/proc/meminfo": "MemTotal: 900 kB\nMemAvailable:  800 kB\n",
+            "/proc/self/cgroup": "0::/a/b\n",
+            "/sys/fs/cgroup/a/b/memory.max": "max\n",
+            "/sys/fs/cgroup/a/b/memory.current": "5\n",
+            "/sys/fs/cgroup/a/memory.max": "500000\n",
+            "/sys/fs/cgroup/a/memory.current": "300000\n",
+            "/sys/fs/cgroup/a/memory.stat": "anon 1\nfile 77\ninactive_file 1000\n",
+        }
+        self.assertEqual(self.free(files), 201000)
+        files["/sys/fs/cgroup/a/b/memory.high"] = "100000\n"
+        self.assertEqual(self.free(files), 99995)
+
+    def test_first_version_of_groups(self):
+        files = {
+            "/proc/self/cgroup": "5:cpu,cpuacct:/x\n4:memory:/docker/17\n",
+            # In a container the group's own files are at the top.
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes": "700000\n",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes": "600000\n",
+            "/sys/fs/cgroup/memory/memory.stat": "inactive_file 9\ntotal_inactive_file 2000\n",
+        }
+        self.assertEqual(self.free(files), 102000)
+        files["/sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712\n"
+        self.assertIsNone(self.free(files))
+
+    def test_where_nobody_can_tell(self):
+        self.assertIsNone(self.free({}))
+
+    def free(self, files):
+        class Handle:
+            def __init__(self, text):
+                self.text = text.encode()
+
+            def read(self, size=-1):
+                return self.text
+
+            def __iter__(self):
+                return iter(self.text.splitlines(True))
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *details):
+                pass
+
+        def fake_open(path, *more):
+            if path not in files:
+                raise FileNotFoundError(path)
+            return Handle(files[path])
+        pyperf3.open = fake_open
+        try:
+            return pyperf3.free_memory()
+        finally:
+            del pyperf3.open
+
+
+class NoProc(unittest.TestCase):
+    """A chroot without /proc, where the limit on descriptors is a billion."""
+
+    def test_descriptors_are_closed_quickly(self):
+        code = ("import os, resource, sys, time\nsys.path.insert(0, %r)\nimport pyperf3\n"
+                "def refuse(path):\n    raise FileNotFoundError(path)\n"
+                "os.listdir = refuse\n"
+                "pyperf3.descriptor_limit = lambda: 10 ** 9\n"
+                "ends, begin = os.pipe(), time.process_time()\n"
+                "copy = os.dup2(ends[0], 300)\n"
+                "pyperf3.close_descriptors([0, 1, 2, ends[1]])\n"
+                "for each in (ends[0], 300):\n"
+                "    try:\n        os.fstat(each)\n        print('open', each)\n"
+                "    except OSError:\n        pass\n"
+                "os.fstat(ends[1])\n"
+                "print('quick' if time.process_time() - begin < 2 else 'slow')\n")
+        left = run((sys.executable, "-B", "-c", code % os.path.dirname(OURS[-1])))
+        self.assertEqual((left.out, left.err), ("quick\n", ""))
+
+
+class RefusedCalls(unittest.TestCase):
+    """What Python offers and the kernel refuses, as old kernels and sandboxes do."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("strace") or subprocess.call(
+                ("strace", "-qq", "-o", os.devnull, "-e", "inject=memfd_create:error=EPERM", "true"),
+                stderr=subprocess.DEVNULL):
+            raise unittest.SkipTest("no strace here, or it is not permitted")
+
+    @staticmethod
+    def refusing(calls, error, command=OURS):
+        """Return a command some of whose system calls (names with commas) fail."""
+        return ("strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=" + calls,
+                "-e", "inject=%s:error=%s" % (calls, error)) + command
+
+    def test_file_without_memfd(self):
+        for error in ("ENOSYS", "EPERM"):
+            command = self.refusing("memfd_create", error)
+            for arguments in (("-Z",), ("-Z", "-R"), ("-Z", "-P", 2)):
+                with self.subTest(error=error, arguments=arguments):
+                    left, server = run_pair(command, command, arguments + ("-n", "3M", "-J"))
+                    self.assertEqual((left.code, server.code), (0, 0), (left, server))
+                    sent = left.json()["end"]["sum_sent"]["bytes"]
+                    self.assertGreaterEqual(sent, 3 * MEGABYTE)
+
+    def test_certificate_without_memfd(self):
+        # There is no need of the old and anonymous suites, which are for want of a certificate.
+        command = self.refusing("memfd_create", "EPERM")
+        left, server = run_pair(OURS, command, ("--tls", "-n", "1M", "-J"))
+        self.assertEqual((left.code, server.code), (0, 0), (left, server))
+        self.assertEqual(left.json()["end"]["pyperf3"]["tls"]["version"], "TLSv1.3")
