@@ -338,8 +338,8 @@ class RefusedCalls(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if not shutil.which("strace") or subprocess.call(
-                ("strace", "-qq", "-o", os.devnull, "-e", "inject=memfd_create:error=EPERM", "true"),
-                stderr=subprocess.DEVNULL):
+                ("strace", "-qq", "-o", os.devnull, "-e", "inject=memfd_create:error=EPERM",
+                 "true"), stderr=subprocess.DEVNULL):
             raise unittest.SkipTest("no strace here, or it is not permitted")
 
     @staticmethod

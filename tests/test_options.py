@@ -228,7 +228,7 @@ class Captured(unittest.TestCase):
                     self.assertEqual(process.returncode, 1)
                     self.assertNotIn(b"codec", err)
                     self.assertRegex(
-                        err, rb"\Aiperf3: error - unable to [^\n]+: [A-Z][a-z ]+\n")
+                        err, rb"\Aiperf3: error - unable to [^\n]+: [A-Z][a-z ]+ \([^\n]+\)\n")
 
     def compare(self, words, **more):
         """Run both; returns what was printed on standard error."""

@@ -142,7 +142,7 @@ class Daemon(Live):
         left = support.run(support.OURS + ("-s", "-D") + arguments, cwd=self.folder)
         self.assertEqual((left.out, left.code), ("", 1), left)
         self.assertEqual(left.err.count("\n"), 1, left)
-        return left.err
+        return support.as_iperf3(left.err)
 
     def test_daemon_on_a_used_port_was_a_success(self):
         line = ("iperf3: error - unable to start listener for connections: Address already in"
@@ -152,7 +152,7 @@ class Daemon(Live):
             taken.listen(1)
             place = ("-B", "127.0.0.1", "-p", taken.getsockname()[1], "-I", "pid")
             self.assertEqual(self.refused(*place, "--logfile", "log"), line)
-            self.assertEqual(self.read("log"), line + "iperf3: exiting\n")
+            self.assertEqual(support.as_iperf3(self.read("log")), line + "iperf3: exiting\n")
             self.assertEqual(self.refused(*place, "-J"), line)
         self.assertFalse(os.path.exists(self.path("pid")))
 
