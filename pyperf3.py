@@ -333,11 +333,16 @@ ERRORS = {
 }
 
 
+_EPROTO = getattr(errno, "EPROTO", errno.EIO)
+_TIMED_OUT = OSError(errno.ETIMEDOUT, "timed out")  # a deadline of ours
+
+
 class IperfError(Exception):
     """Report a failure with iperf3's number and text.
 
     number: iperf3's error number (a key of ERRORS; others are shown as int_errno=N).
-    cause: what follows the text: an OSError, or a text; None if nothing is known.
+    cause: what follows the text: an OSError, or a text; None if nothing is known. Of what may
+    go to a client it is an OSError, with the nearest errno: that is all that is sent of it.
     remote_errno: set if a server reported the error: its errno, 0 for none.
     hint: a line that comes before the error's.
     remark: what follows the text in brackets for readers, but not in JSON: what failed, say.
@@ -375,7 +380,15 @@ class IperfError(Exception):
 
     def told(self):
         """Return the text with the remark."""
-        return "%s (%s)" % (self, self.remark) if self.remark else str(self)
+        text = error_text(self)
+        return "%s (%s)" % (text, self.remark) if self.remark else text
+
+
+def error_text(error):
+    """Return what is said of a test's IperfError."""
+    text = str(error)
+    # differs: iperf3 leaves the colon where nothing follows; as it does of options, and so do we.
+    return text[:-2] if text.endswith(": ") else text
 
 
 def as_failure(error):
@@ -384,7 +397,8 @@ def as_failure(error):
         return error
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-    return IperfError(100, error if isinstance(error, OSError) else repr(error))
+    return IperfError(100, error if isinstance(error, OSError)
+                      else OSError(errno.EIO, repr(error)))
 
 
 class Quit(IperfError):
@@ -1737,13 +1751,16 @@ def results_from_json(document, ids):
     ids: the ids of the test's streams; an unknown one is error 208. Raises IperfError 117 if
     a member that iperf3 requires is missing or no number.
     """
+    def refusal(text):
+        return IperfError(117, OSError(_EPROTO, text))
+
     if not isinstance(document, dict):
-        raise IperfError(117, "no JSON object")
+        raise refusal("no JSON object")
 
     def number(container, name, default=None):
         value = container.get(name, default)
         if not _is_number(value):
-            raise IperfError(117, "%s is missing or no number" % name)
+            raise refusal("%s is missing or no number" % name)
         return value
 
     members, cpu = by_lower_name(document), []
@@ -1753,18 +1770,18 @@ def results_from_json(document, ids):
     has_retransmits = to_integer(number(members, "sender_has_retransmits"))
     rows = members.get("streams")
     if not isinstance(rows, list):
-        raise IperfError(117, "streams is missing or no array")
+        raise refusal("streams is missing or no array")
     streams = {}
     for row in rows:
         if not isinstance(row, dict):
-            raise IperfError(117, "a stream is no object")
+            raise refusal("a stream is no object")
         row = by_lower_name(row)
         values = {}
         for name in ("id", "bytes", "retransmits", "errors", "packets"):
             values[name] = to_integer(number(row, name))
         omitted = ("omitted_errors", "omitted_packets")
         if len([name for name in omitted if row.get(name) is None]) == 1:
-            raise IperfError(117, "one of the omitted counts is missing")
+            raise refusal("one of the omitted counts is missing")
         for name in omitted:
             values[name] = None
             if row.get(name) is not None:
@@ -2833,8 +2850,6 @@ class RsaKey:
         """Return `data` encrypted with a public key. Raises KeyTrouble."""
         try:
             return self._rsa.encrypt(self._key, data, pkcs1)
-        except KeyTrouble:
-            raise
         except Exception as error:
             raise KeyTrouble("name and password may be too long for this key (%s)" % (
                 str(error) or type(error).__name__))
@@ -3370,7 +3385,8 @@ def open_unblocked(path, flags, number=14, mode=0o600):
             os.close(descriptor)
             raise
     except (OSError, ValueError) as error:
-        raise IperfError(number, error if isinstance(error, OSError) else str(error))
+        raise IperfError(number, error if isinstance(error, OSError)
+                         else OSError(errno.EINVAL, str(error)))
 
 
 def is_pipe(handle):
@@ -3460,7 +3476,7 @@ def payload_file(block):
         handle.flush()
         return handle
     except ImportError as error:
-        raise IperfError(200, "this Python has no module %s" % error.name)
+        raise IperfError(200, OSError(errno.ENOSYS, "this Python has no module " + error.name))
     except OSError as error:
         raise IperfError(200, error)
 
@@ -3757,7 +3773,7 @@ class TlsSocket:
     @staticmethod
     def _plain(error):
         """Return an SSLError as a socket would raise it; the number of one is not an errno."""
-        return OSError(getattr(errno, "EPROTO", errno.EIO), "TLS: " + trouble_text(error))
+        return OSError(_EPROTO, "TLS: " + trouble_text(error))
 
     def holds_data(self):
         """Return whether recv() would not block: what came may be no data, but TLS's own."""
@@ -4021,8 +4037,8 @@ class QuicSocket:
                 self._connection.connect(self._remote, time.monotonic())
                 return True
         except Exception as error:  # of a class that the library chose
-            raise IperfError(203 if self._is_client else 204,
-                             "%s: %s" % (self.end.library.name, error))
+            raise IperfError(203 if self._is_client else 204, OSError(
+                _EPROTO, "%s: %s" % (self.end.library.name, error)))
         first, self._first = self._first, None
         for data in first:
             self._take_in(data, 0)
@@ -4899,8 +4915,8 @@ def pause(seconds):
 def read_exactly(sock, count, deadline, fail):
     """Read `count` bytes from a non-blocking socket, in a task; returns them (a bytearray).
 
-    fail: a function from the cause (an OSError, a text) and the bytes so far to the exception
-    to raise; the cause is None for an end of file.
+    fail: a function from the cause (an OSError; _TIMED_OUT for the deadline) and the bytes so far
+    to the exception to raise; the cause is None for an end of file.
     """
     data = bytearray()
     while len(data) < count:
@@ -4908,7 +4924,7 @@ def read_exactly(sock, count, deadline, fail):
             piece = sock.recv(min(count - len(data), 1 << 18))
         except (BlockingIOError, InterruptedError):
             if (yield Wait(sock, READ, deadline)) == TIMED_OUT:
-                raise fail("timed out", data)
+                raise fail(_TIMED_OUT, data)
             continue
         except OSError as error:
             raise fail(error, data)
@@ -4928,7 +4944,7 @@ def write_all(sock, data, deadline, number):
             view = view[sock.send(view):]
         except (BlockingIOError, InterruptedError):
             if (yield Wait(sock, WRITE, deadline)) == TIMED_OUT:
-                raise IperfError(number, "timed out")
+                raise IperfError(number, _TIMED_OUT)
         except OSError as error:
             raise IperfError(number, error)
 
@@ -5336,7 +5352,7 @@ class Worker:
         Where the system refuses a process, it is a thread. Raises OSError, RuntimeError.
         """
         self._pid = self._thread = None
-        self._status = 0  # of a process that ended
+        self._status = 0  # of a process that has ended
         self.loop = loop
         refusal = None
         if not threaded:
@@ -5399,13 +5415,16 @@ class Worker:
         return not (self._pid or self._thread)
 
     def death(self):
-        """Return what to say of a worker that ended before its time."""
-        number = self._status & 0x7f
-        if number:
-            return "the stream's worker was killed by signal %d%s" % (
-                number, ": perhaps the memory ran out" if number == signal.SIGKILL else "")
+        """Return, as an OSError, that it ended without a result, and how if that is known."""
+        number, status = self._status & 0x7f, self._status >> 8
         note = self.loop.counters.note(self.loop.index)
-        return "the stream's worker has died" + (": " + note if note else "")
+        text = "the stream's worker has died"
+        if number:
+            text = "the stream's worker was killed by signal %d%s" % (
+                number, ": perhaps the memory ran out" if number == signal.SIGKILL else "")
+        elif note or status:
+            text += ": " + (note or "exit status %d" % status)
+        return OSError(errno.EIO, text)
 
     def wake(self, how):
         """End a blocked call on the worker's socket by shutting it down."""
@@ -6476,8 +6495,9 @@ class Test:
         for index, (stream, status) in enumerate(zip(self.streams, statuses)):
             if status == _FAILED or (status == _STARTING and stream.worker.ended()):
                 number = self._counters.ints[stream.line + _ERRNO]
-                text = stream.worker.death() if status == _STARTING else self._counters.note(index)
-                raise self.quic_error(index, OSError(number, text))
+                note = self._counters.note(index)
+                raise self.quic_error(index, OSError(number, note)
+                                      if note and status == _FAILED else stream.worker.death())
         return min(statuses) >= _PREPARED
 
     def notes(self):
@@ -7335,7 +7355,7 @@ def read_state(sock, deadline, step):
     def fail(cause, _):
         if cause is None:
             return IperfError(109)
-        if cause == "timed out":
+        if cause is _TIMED_OUT:
             return IperfError(112, "timed out waiting for the server's %s" % step)
         return IperfError(112, cause)
     data = yield from read_exactly(sock, 1, deadline, fail)
@@ -7351,17 +7371,17 @@ def read_frame(sock, deadline, limit, number, spare=0):
         if cause is None:
             if data == encode_state(IPERF_DONE):
                 return Quit()
-            cause = "the connection was closed" if data else None
+            cause = OSError(errno.ECONNABORTED, "the connection was closed")
         return IperfError(number, cause)
     size, = struct.unpack("!I", (yield from read_exactly(sock, 4, deadline, fail)))
     if not 1 <= size <= limit + spare:
-        raise IperfError(number, "a length of %d bytes is not allowed" % size)
+        raise IperfError(number, OSError(_EPROTO, "a length of %d bytes is not allowed" % size))
     data = yield from read_exactly(sock, size, deadline, fail)
     reader = JsonReader(data, ROOM_FACTOR * limit, ROOM_FACTOR * spare, SERVER_OUTPUTS)
     try:
         return (yield from in_slices(reader.read()))
     except ValueError as error:
-        raise IperfError(number, str(error))
+        raise IperfError(number, OSError(_EPROTO, str(error)))
 
 
 def results_limit(count):
@@ -7658,9 +7678,9 @@ class Client(Driver):
                 parameters.bytes, parameters.time = size or 0, 0
                 test.ends_with_file = True
 
-    def _expect(self, expected=None, step=None):
+    def _expect(self, expected=None, step=None, deadline=None):
         """Read the next state byte, which must be `expected`; raises what else it means."""
-        deadline = time.monotonic() + REPLY_TIMEOUT
+        deadline = deadline or time.monotonic() + REPLY_TIMEOUT
         state = yield from read_state(self._control, deadline, step or _STEPS[expected])
         self._debug(3, "State change: client received and changed State to " + state_text(state))
         if state == expected:
@@ -7725,7 +7745,11 @@ class Client(Driver):
         if self.settings.username is not None:
             yield from self._make_token()
         self._debug_document("send_parameters", parameters.to_json())
-        yield from write_all(sock, encode_frame(parameters.to_json()), deadline, 113)
+        frame = encode_frame(parameters.to_json())
+        if len(frame) - 4 > MAX_PARAMETERS:
+            raise IperfError(113, "they are %d bytes (%s), and servers take %d" % (
+                len(frame) - 4, "-T, --extra-data, --username", MAX_PARAMETERS))
+        yield from write_all(sock, frame, deadline, 113)
         start["timestamp"] = timestamp(time.time())
         start["connecting_to"] = {"host": self.settings.client, "port": self.settings.port}
         start["cookie"] = self._cookie[:-1].decode("ascii")
@@ -7970,9 +7994,34 @@ class Client(Driver):
                 yield from self._expect(step="state")
             raise error
 
+    def _await_start(self):
+        """Wait until the server begins the test, in a task. Raises IperfError."""
+        deadline, looks = time.monotonic() + REPLY_TIMEOUT, 0
+        while time.monotonic() < deadline:
+            if (yield Wait(self._control, READ, time.monotonic() + 0.1)) == READY:
+                break
+            looks = looks + 1 if self._is_astray() else 0
+            if looks > 2:  # the control connection has nothing to say
+                raise IperfError(203, "the data connection reached another server"
+                                      " (a load balancer in between?)")
+        yield from self._expect(TEST_START, deadline=deadline)
+
+    def _is_astray(self):
+        """Return whether a data connection was taken for a control connection."""
+        if self._tls or self._parameters.protocol in ("UDP", "QUIC"):
+            return False  # what comes is not for this process to read, or has no such beginning
+        for stream in self._test.streams:
+            try:
+                if is_ready([stream.sock], 0) and stream.sock.recv(1, socket.MSG_PEEK) in map(
+                        encode_state, (PARAM_EXCHANGE, ACCESS_DENIED, SERVER_ERROR)):
+                    return True
+            except OSError:
+                pass  # the server will say why
+        return False
+
     def _measure(self):
         test = self._test
-        yield from self._expect(TEST_START)
+        yield from self._await_start()
         test.start_clock()
         yield from self._expect(TEST_RUNNING)
         test.open_gate()
@@ -8065,16 +8114,16 @@ class Client(Driver):
         self._done(False)
 
     def _report(self, error):
-        first, lines = str(error), ["error - %s" % error.told()]
+        first, lines = error_text(error), ["error - %s" % error.told()]
         if error.hint:
             lines.insert(0, error.hint)
         if error.remote_errno is not None:
-            first = "SERVER ERROR - %s" % error
+            first = "SERVER ERROR - %s" % text
             if error.remote_errno:
                 first += ", errno: %s" % os.strerror(error.remote_errno)
             lines.insert(0, first)
         # differs: iperf3's document has both texts, each in a member named `error`.
-        self._emit("error", str(error), line="\niperf3: ".join(lines), first=first, server=False)
+        self._emit("error", text, line="\niperf3: ".join(lines), first=first, server=False)
 
     def _close(self):
         if self._test:
@@ -8096,10 +8145,10 @@ def server_error_text(error):
     if isinstance(error, Interrupted):
         return interrupt_text("server", error.reason)
     if error.number == 119:
-        return str(error)
+        return error_text(error)
     if error.number == 109:
         return "the client has unexpectedly closed the connection"
-    return "error - %s" % error
+    return "error - %s" % error_text(error)
 
 
 def server_error_line(error):
@@ -8366,7 +8415,7 @@ class Server(Driver):
             if len(self._pending) > self._most_pending:
                 yield from pause(0)  # for those whose cookie has come
             if len(self._pending) > self._most_pending:
-                yield from self._drop_oldest("too many connections")
+                yield from self._drop_oldest(OSError(errno.EAGAIN, "too many connections"))
 
     def _drop_oldest(self, cause):
         """End the connection that has waited for longest without a test, in a task."""
@@ -8714,7 +8763,7 @@ class Session(Debugging):
 
         def fail(cause, data):
             begun.extend(data)
-            return IperfError(106, cause)
+            return IperfError(106, cause or "the connection was closed")
         deadline = time.monotonic() + STEP_TIMEOUT
         first = yield from self._await_byte(deadline)
         if first and not self._server.allows(self.host):
@@ -8908,7 +8957,7 @@ class Session(Debugging):
         if datagrams and settings.file:
             raise IperfError(34)
         if self._has_tls() and parameters.protocol not in ("TCP", "QUIC"):
-            raise IperfError(904, parameters.protocol)
+            raise IperfError(904, OSError(errno.EPROTONOSUPPORT, parameters.protocol))
         if self._has_tls() or quic:
             parameters.zerocopy = parameters.skip_rx_copy = False  # they would go past it
         self._check_limits()
@@ -8971,9 +9020,10 @@ class Session(Debugging):
             if len(test.streams) != count or self._server.has_arrivals(self):
                 self._stepped, count = time.monotonic(), len(test.streams)
             elif time.monotonic() > deadline or self._holds_up_others():
-                raise IperfError(204, "timed out waiting for %d of %d streams%s" % (
-                    len(test.ids) - count, len(test.ids),
-                    ": UDP may be filtered on the way" if self._door else ""))
+                raise IperfError(204, OSError(
+                    errno.ETIMEDOUT, "timed out waiting for %d of %d streams%s" % (
+                        len(test.ids) - count, len(test.ids),
+                        ": UDP may be filtered on the way" if self._door else "")))
             if test.is_complete():
                 yield Wait(None, 0, time.monotonic() + 0.003)  # QUIC's handshakes are short
                 yield from self._look_at_control()
@@ -9192,7 +9242,8 @@ class Session(Debugging):
                 break
             test.check_health(now)
             if parameters.time and now > over + WATCHDOG_GRACE:
-                raise IperfError(160, "test is terminated by the server")
+                raise IperfError(160, OSError(getattr(errno, "ETIME", errno.ETIMEDOUT),
+                                              "test is terminated by the server"))
             if parameters.time and now > over + OVERTIME:
                 test.end_datagrams()
         self._stepped = now
@@ -10271,7 +10322,7 @@ class Output:
             try:
                 self.open_log(self._path)
             except IperfError as error:
-                self.complain(["iperf3: error - %s" % error])
+                self.complain(["iperf3: error - %s" % error.told()])
 
     def stamped(self, line):
         """Return a line with its stamp before it, if lines are stamped."""
@@ -10833,7 +10884,8 @@ def run_command_line(argv, output):
         warn_of_old_names(error.settings, output)
         if error.settings is not None and error.settings.timestamps is not None:
             output.stamp_lines(error.settings.timestamps)
-        output.complain(["iperf3: parameter error - %s\n%s" % (error.told(), usage)])
+        output.complain(["iperf3: parameter error - %s\n%s" % (
+            error.told() if error.remark else error, usage)])
         return 1
     if settings.help:
         output.write([help_text(program)])

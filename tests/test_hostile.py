@@ -77,6 +77,30 @@ class FakeServer:
             sock.close()
 
 
+def balancer(first, others):
+    """Return a FakeServer that passes the first connection on to one server, all others to another.
+
+    Both are ports.
+    """
+    targets = [first]
+
+    def pass_on(source, target):
+        try:
+            data = source.recv(65536)
+            while data:
+                target.sendall(data)
+                data = source.recv(65536)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def play(client):
+        server = socket.create_connection(("127.0.0.1", targets.pop() if targets else others))
+        for pair in ((client, server), (server, client)):
+            threading.Thread(target=pass_on, args=pair, daemon=True).start()
+    return FakeServer(play)
+
+
 def conversation(*steps):
     """Return a conversation for FakeServer: after the cookie it sends bytes, and reads so many."""
     def play(sock):
@@ -218,7 +242,7 @@ class HostileServers(unittest.TestCase):
                     "SERVER ERROR - test authorization failed",
                     "error - test authorization failed")),
                 (b"\xfe" + struct.pack("!ii", 9999, 0), (
-                    "SERVER ERROR - int_errno=9999: ", "error - int_errno=9999: "))):
+                    "SERVER ERROR - int_errno=9999", "error - int_errno=9999"))):
             with self.subTest(lines=lines):
                 left = self.check(play(data), "")
                 self.assertEqual(left.err, "".join("iperf3: %s\n" % line for line in lines))
@@ -279,6 +303,37 @@ class HostileServers(unittest.TestCase):
                     self.assertEqual((left.code, left.err), (0, ""))
                     self.assertEqual(left.json().get(name), value if more else None)
                     self.assertNotIn("\x9b", left.out)
+
+    def test_balancer_that_hands_the_data_to_another_server(self):
+        others = [support.OURS] + [(path,) for path in [support.peers.find("3.22")] if path]
+        for other in others:
+            for more in ((), ("-R",), ("-P", "2")):
+                with self.subTest(other=other, more=more):
+                    first, port = support.start_server(support.OURS, "-1")
+                    second, second_port = support.start_server(other)
+                    with first, second, balancer(port, second_port) as path:
+                        left = run_client(path.port, "-t", "5", *more)
+                    self.assertEqual((left.code, left.err), (
+                        1, "iperf3: error - unable to connect stream: the data connection reached"
+                           " another server (a load balancer in between?)\n"), left)
+
+    def test_balancer_that_hands_the_data_to_a_busy_server(self):
+        first, port = support.start_server(support.OURS, "-1")
+        second, second_port = support.start_server(support.OURS)
+        with first, second, support.Program(support.OURS + (
+                "-c", "127.0.0.1", "-p", second_port, "-b", "1M", "-t", "60")):
+            second.wait_for("connected to")
+            with balancer(port, second_port) as path:
+                left = run_client(path.port, "-t", "5")
+        self.assertIn("the data connection reached another server", left.err)
+
+    def test_parameters_that_no_server_takes_were_sent(self):
+        _, port = support.start_server(support.OURS, "-1")
+        with _:
+            left = run_client(port, "--extra-data", "x" * 9000)
+        self.assertEqual(left.code, 1)
+        self.assertRegex(left.err, r"\Aiperf3: error - unable to send parameters to server: they"
+                                   r" are 9\d\d\d bytes .*, and servers take 8192\n\Z")
 
     def test_refused_and_unknown_host(self):
         port = support.free_port()
