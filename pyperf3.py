@@ -833,8 +833,8 @@ OPTIONS = (
     _option("--pacing-timer", "pacing_timer", _pacing_timer, None, "C", _CLIENT, "#[KMG]",
             "microseconds between looks at the rate, of servers before\n3.18"),
     _option("--connect-timeout", "connect_timeout", _size, None, "C", _CLIENT, "#",
-            "milliseconds to wait for the control connection\n(default %d)" % (
-                REPLY_TIMEOUT * 1000)),
+            "milliseconds to wait for the control connection\n"
+            "(default %d)" % (REPLY_TIMEOUT * 1000)),
     _option("--idle-timeout", "idle_timeout", _bounded(atoi, 1, MAX_TIME, 30), 0, "S", _SERVER, "#",
             "with -1: end after so many seconds without a client"),
     _option("--rcv-timeout", "rcv_timeout", _bounded(atoi, 100, 86400000, 31), None, "CS", _BOTH,
@@ -8114,7 +8114,8 @@ class Client(Driver):
         self._done(False)
 
     def _report(self, error):
-        first, lines = error_text(error), ["error - %s" % error.told()]
+        text = first = error_text(error)
+        lines = ["error - %s" % error.told()]
         if error.hint:
             lines.insert(0, error.hint)
         if error.remote_errno is not None:

@@ -313,11 +313,12 @@ class LastBytes(unittest.TestCase):
                 sock.sendall(b"\x0a")
                 data = server._listener.accept()[0]
                 server._held.append(data)
-                data.settimeout(0.01)
+                data.settimeout(20.0)
                 receive(data, 37)
+                data.settimeout(0.01)
                 sock.sendall(b"\x01\x02")
                 sock.settimeout(0.01)
-                deadline = time.monotonic() + 0.5 + 20.0 * (len(order) == 1)
+                deadline = time.monotonic() + support.LIMIT
                 while time.monotonic() < deadline:
                     for each, name in ((data, "data"), (sock, "control")):
                         try:
