@@ -330,6 +330,7 @@ ERRORS = {
     906: ("--quic cannot be combined with", True),
     907: ("bogus value for --quic-iw (maximum = %d)" % MAX_INITIAL_WINDOW, False),
     908: ("the server serves clients with --tls only", False),
+    909: ("unable to run in this program", True),
 }
 
 
@@ -391,12 +392,19 @@ def error_text(error):
     return text[:-2] if text.endswith(": ") else text
 
 
+def system_error(number):
+    """Return the OSError of one of the system's error numbers."""
+    # Windows' strerror() knows none of a socket's.
+    text = getattr(socket, "errorTab", {}).get(number, "").rstrip(".")
+    return OSError(number, text or os.strerror(number))
+
+
 def as_failure(error):
     """Return an exception as what ends one test, and no more: an IperfError or Interrupted."""
     if isinstance(error, (IperfError, Interrupted)):
         return error
     if isinstance(error, MemoryError):
-        error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        error = system_error(errno.ENOMEM)
     return IperfError(100, error if isinstance(error, OSError)
                       else OSError(errno.EIO, repr(error)))
 
@@ -2067,6 +2075,9 @@ _MSG_TRUNC = getattr(socket, "MSG_TRUNC", 0) if _LINUX else 0
 _MSG_WAITALL = getattr(socket, "MSG_WAITALL", 0)
 CAN_SEND_FILES = hasattr(os, "sendfile")
 _MSG_DONTWAIT = getattr(socket, "MSG_DONTWAIT", 0x40 if _LINUX else 0)
+# Windows can not tell a call not to wait; and when SO_RCVTIMEO or SO_SNDTIMEO has ended a call
+# there, "the socket state is indeterminate". So no call on a worker's socket waits there.
+_CALLS_WAIT = bool(_MSG_DONTWAIT)
 # Numbers of Linux that differ on a few old architectures.
 _USUAL = _LINUX and not getattr(os, "uname", lambda: (0, 0, 0, 0, ""))()[4].startswith(
     ("alpha", "mips", "parisc", "sparc"))
@@ -2187,7 +2198,7 @@ def congestion_name(sock):
 def set_congestion(sock, name):
     """Set a TCP socket's congestion control. Raises OSError if the system has not that one."""
     if _TCP_CONGESTION is None:
-        raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
+        raise system_error(errno.ENOPROTOOPT)
     sock.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, to_bytes(name))
 
 
@@ -2195,7 +2206,7 @@ def _set_option(sock, level, option, value, number):
     """Set a socket option; raises IperfError `number`, also if the system has it not (None)."""
     try:
         if option is None:
-            raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
+            raise system_error(errno.ENOPROTOOPT)
         sock.setsockopt(level, option, value)
     except OSError as error:
         raise IperfError(number, error)
@@ -2231,7 +2242,7 @@ def set_keepalive(sock, idle, interval, count):
             option = getattr(socket, "TCP_KEEPALIVE", 16 if sys.platform == "darwin" else None)
         try:
             if option is None:
-                raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
+                raise system_error(errno.ENOPROTOOPT)
             if value:
                 sock.setsockopt(socket.IPPROTO_TCP, option, value)
             used.append(sock.getsockopt(socket.IPPROTO_TCP, option))
@@ -2268,7 +2279,7 @@ def set_affinity(cpu):
         os.sched_setaffinity(0, {cpu})
         return before
     except AttributeError:
-        raise IperfError(132, OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
+        raise IperfError(132, system_error(errno.ENOSYS))
     except OSError as error:
         raise IperfError(132, error)
 
@@ -2341,7 +2352,7 @@ def set_flow_label(sock, place, label):
     """
     try:
         if not _LINUX or sock.family != _AF_INET6:
-            raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
+            raise system_error(errno.ENOPROTOOPT)
         # struct in6_flowlabel_req: address, label, get, shared by all, create, no times
         request = socket.inet_pton(_AF_INET6, place[0].partition("%")[0]) + struct.pack(
             "!IBB", label, 0, 255) + struct.pack("=HHHI", 1, 0, 0, 0)
@@ -2466,7 +2477,7 @@ def _try_option(sock, level, option, value):
 def set_pacing(sock, rate):
     """Let the kernel pace a socket at `rate` bit/s (Linux). Raises OSError."""
     if not _USUAL:
-        raise OSError(errno.ENOPROTOOPT, os.strerror(errno.ENOPROTOOPT))
+        raise system_error(errno.ENOPROTOOPT)
     value = struct.pack("=Q", min(rate // 8, 2 ** 63))
     sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, value)
 
@@ -2502,8 +2513,6 @@ def set_timeouts(sock, seconds):
     """Let blocking calls on a socket return after `seconds` (Linux, macOS, BSD)."""
     whole = int(seconds)
     value = struct.pack("@ll", whole, int((seconds - whole) * 1000000))
-    if os.name == "nt":
-        value = struct.pack("@I", int(seconds * 1000))
     for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
         try:
             sock.setsockopt(socket.SOL_SOCKET, option, value)
@@ -3097,7 +3106,7 @@ class BatchWriter:
             self._segments = 0
             set_segmentation(self._sock, 0)
             return self.send(count)
-        raise OSError(number, os.strerror(number))
+        raise system_error(number)
 
 
 class DatagramReader:
@@ -3185,7 +3194,7 @@ class BatchReader:
         count = self._receive(self._descriptor, vector.address, self._messages, flags, None)
         if count < 0:
             number = self._errno()
-            raise OSError(number, os.strerror(number))
+            raise system_error(number)
         return count
 
     def sizes(self, count):
@@ -3213,8 +3222,26 @@ def system_info():
     """Return sysname, nodename, release, version and machine of this host, as iperf3 does."""
     if hasattr(os, "uname"):
         return " ".join(os.uname())
-    import platform
-    return " ".join(platform.uname()[:5])
+    import sysconfig
+    # Windows; platform.uname() asks a service, or another program, which may hang
+    release, build = "%d.%d" % sys.getwindowsversion()[:2], sys.getwindowsversion()[2]
+    return " ".join(("Windows", socket.gethostname(), release, "%s.%d" % (release, build),
+                     sysconfig.get_platform().rpartition("-")[2].upper()))
+
+
+def replaced_calls():
+    """Return which package has put its own in place of calls that block, None if none has.
+
+    gevent and eventlet do that, so that threads are none and a socket never blocks.
+    """
+    start = getattr(sys.modules.get("_thread"), "start_new_thread", None)
+    for each in (socket.socket, select.select, time.sleep, start):
+        package = str(getattr(each, "__module__", None)).partition(".")[0]
+        if package in ("gevent", "eventlet"):
+            return package
+    if isinstance(socket.socket, type) and issubclass(socket.socket, socket.SocketType):
+        return None
+    return str(getattr(socket.socket, "__module__", None))
 
 
 # Of a control group's memory: where it is mounted, its name in /proc/self/cgroup, its limits, its
@@ -3375,10 +3402,10 @@ def open_unblocked(path, flags, number=14, mode=0o600):
     mode: of a new file. Raises IperfError `number`.
     """
     try:
-        flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(path, flags, mode)
+        waits_not = getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags | waits_not | getattr(os, "O_BINARY", 0), mode)
         try:
-            if hasattr(os, "set_blocking"):
+            if waits_not:
                 os.set_blocking(descriptor, True)
             return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", 0)
         except BaseException:  # it is a directory
@@ -3687,7 +3714,7 @@ def _certificate_by_package():
 
 def _would_block():
     """Return what a socket raises in place of waiting."""
-    return BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return system_error(errno.EAGAIN)
 
 
 class TlsSocket:
@@ -3738,7 +3765,7 @@ class TlsSocket:
                 raise _would_block()
         except self._errors as error:
             if is_tls_end(error):
-                raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+                raise system_error(errno.EPIPE)
             raise self._plain(error)
         return sent
 
@@ -5071,10 +5098,10 @@ def connect(address, local, device, deadline, number, prepare=None, port=0,
         status = sock.connect_ex(place)
         if status in (errno.EINPROGRESS, errno.EWOULDBLOCK, getattr(errno, "WSAEWOULDBLOCK", -1)):
             if (yield Wait(sock, WRITE, deadline)) == TIMED_OUT:
-                raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+                raise system_error(errno.ETIMEDOUT)
             status = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if status:
-            raise OSError(status, os.strerror(status))
+            raise system_error(status)
     except BaseException as error:
         if sock is not None:
             sock.close()
@@ -5481,8 +5508,9 @@ class StreamLoop:
         self.file = file
         self.payload = None  # the file that -Z sends
         self._looked = 0.0
-        sock.setblocking(True)
-        set_timeouts(sock, _CALL_TIMEOUT)
+        sock.setblocking(_CALLS_WAIT)
+        if _CALLS_WAIT:
+            set_timeouts(sock, _CALL_TIMEOUT)
 
     def descriptors(self):
         """Return the descriptors that the loop needs."""
@@ -5531,6 +5559,11 @@ class StreamLoop:
             self._quic.serve(seconds)
         else:
             time.sleep(seconds)
+
+    def await_socket(self, writing=False):
+        """Wait a while after a call that would block, where it has not waited itself."""
+        if not _CALLS_WAIT and not self._quic:
+            is_ready([self.sock], _CALL_TIMEOUT, writing)
 
     def run(self):
         """Run the stream until it is stopped, complete, or broken."""
@@ -5788,7 +5821,7 @@ class TcpSender(StreamLoop):
                     if ints[command_slot]:
                         break
             except BlockingIOError:
-                pass
+                self.await_socket(True)
             if ints[command_slot]:
                 return _STOPPED
             # A slow link gets smaller calls, so that the counters are prompt.
@@ -5829,6 +5862,7 @@ class TcpSender(StreamLoop):
                     if count != source.size:
                         source.split(count)
             except BlockingIOError:
+                self.await_socket(True)
                 count = None
             if count == 0 and self.file:
                 return _COMPLETE
@@ -5859,6 +5893,7 @@ class TcpSender(StreamLoop):
             try:
                 count = source.send()
             except BlockingIOError:
+                self.await_socket(True)
                 continue
             if count == 0 and self.file:
                 return _COMPLETE
@@ -5905,6 +5940,7 @@ class TcpReceiver(StreamLoop):
                     if count < enough:
                         break
             except BlockingIOError:
+                self.await_socket()
                 self.look_around()
                 continue
             ended, now = not count, self.look_around()
@@ -5947,6 +5983,7 @@ class TcpReceiver(StreamLoop):
             try:
                 count = receive(view, len(view), flags)
             except BlockingIOError:
+                self.await_socket()
                 self.look_around()
                 continue
             if not count:
@@ -6015,7 +6052,8 @@ def segments_per_call(parameters, streams):
 
 
 _MAX_DEBT = 0.25  # seconds of a rate that are made up for after a stall
-_SLOW = 0.001  # seconds between datagrams from which on each leaves on its own
+# Seconds between datagrams from which on each leaves on its own. Windows may sleep 16 ms longer.
+_SLOW = 0.001 if _CALLS_WAIT else 0.02
 _NAP = 0.0002  # seconds that a busy receiver lets datagrams gather; large ones fill the cache
 _SHORT_NAP = 0.00005
 _NAP_ROOM = 1024 * 1024  # bytes of buffer without which it must not
@@ -6091,6 +6129,9 @@ class UdpSender(StreamLoop):
 
     def _bear(self, outage, error, now, sent):
         """Wait for the end of an error that passes. Raises OSError."""
+        if isinstance(error, BlockingIOError):
+            self.await_socket(True)
+            return
         try:
             wait = outage.bear(error, now, sent)
         except OSError as failure:
@@ -6200,6 +6241,7 @@ class UdpReceiver(StreamLoop):
                     time.sleep(nap)
                 else:
                     napping = False
+                    self.await_socket()
                 continue
             except OSError as error:  # of what was sent before; Windows: longer than the buffer
                 if error.errno not in PASSING_ERRORS:
@@ -6920,7 +6962,7 @@ class Test:
 
     def _file_error(self, stream):
         number = self._counters.ints[stream.line + _ERRNO]
-        text = os.strerror(number)
+        text = system_error(number).strerror
         if number == errno.ETIMEDOUT:
             text = "%s does not take what is written to it" % self.settings.file
         return IperfError(14, OSError(number, text))
@@ -6936,7 +6978,7 @@ class Test:
     def _worker_error(self, stream):
         number = self._counters.ints[stream.line + _ERRNO]
         note = self._counters.note(self.streams.index(stream))
-        return OSError(number, note or os.strerror(number))
+        return OSError(number, note) if note else system_error(number)
 
     # The end
 
@@ -7072,7 +7114,7 @@ class Test:
         if away:
             self.own["network_away_seconds"] = round(away, 3)
             self.emit("warning", "the network was away for %.1f seconds: %s" % (
-                away, os.strerror(cause)))
+                away, system_error(cause).strerror))
 
     def emit_last_interval(self):
         """Report the interval that the end cut short."""
@@ -7304,6 +7346,11 @@ class Driver(Debugging):
         return object.__new__(vars(cls).get("by_attributes", cls) if plain else cls)
 
     def __init__(self, settings):
+        """Raises IperfError 909 where a package has patched what this needs."""
+        package = replaced_calls()
+        if package:
+            raise IperfError(909, "%s has replaced its sockets or threads; start pyperf3.py as a"
+                                  " program of its own" % package)
         self.settings = settings
         self.error = None  # the IperfError or Interrupted that ended it
         self._loop = Loop()
@@ -7719,7 +7766,7 @@ class Client(Driver):
         if not numbers:
             return IperfError(109)
         number, remote_errno = (numbers + [0])[:2]
-        cause = OSError(remote_errno, os.strerror(remote_errno)) if remote_errno else None
+        cause = system_error(remote_errno) if remote_errno else None
         if not ERRORS.get(number, ("", True))[1]:
             cause = None
         elif number == 905:
@@ -7784,9 +7831,9 @@ class Client(Driver):
     def _choose_length(self, mss):
         """Set UDP's block size, and warn of it; returns the size if -l did not say it."""
         parameters = self._parameters
-        if not 0 < mss <= MAX_UDP_BLOCK:
+        if mss > MAX_UDP_BLOCK:
             self._emit("warning", "Ignoring nonsense TCP MSS %d" % mss)
-        elif parameters.length > mss:
+        elif parameters.length > mss > 0:
             self._emit("warning", "UDP block size %d exceeds TCP MSS %d, may result in"
                        " fragmentation / drops" % (parameters.length, mss))
         missing = missing_offloads() if parameters.gso else None
@@ -8121,7 +8168,7 @@ class Client(Driver):
         if error.remote_errno is not None:
             first = "SERVER ERROR - %s" % text
             if error.remote_errno:
-                first += ", errno: %s" % os.strerror(error.remote_errno)
+                first += ", errno: %s" % system_error(error.remote_errno).strerror
             lines.insert(0, first)
         # differs: iperf3's document has both texts, each in a member named `error`.
         self._emit("error", text, line="\niperf3: ".join(lines), first=first, server=False)
@@ -10733,7 +10780,7 @@ class Daemon:
             close_descriptors((0, 1, 2, self._pipe))  # somebody may wait for the end of a pipe
         except (AttributeError, OSError) as error:
             raise IperfError(133, error if isinstance(error, OSError) else
-                             OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)))
+                             system_error(errno.ENOSYS))
 
     @staticmethod
     def _await(reader, output):

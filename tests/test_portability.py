@@ -3,9 +3,11 @@
 These run with the interpreter that runs the tests; tests/matrix.py goes through all of them.
 """
 
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,7 +53,33 @@ if system == "darwin":
 if system == "win32":
     socket.socketpair = pair
     shutil.which = lambda name: None
-    platform.uname = lambda: ("Windows", "host", "11", "11", "AMD64", "")
+    platform.uname = lack  # it may hang
+    sys.getwindowsversion = lambda: (10, 0, 22631, 2, "")
+    socket.errorTab = {errno.ECONNREFUSED: "Refused as there."}
+    def refuse(*ignored):
+        raise OSError(errno.EINVAL, "Invalid function")
+    os.set_blocking = refuse  # pipes only, and since Python 3.12
+    def as_there(name):
+        method = getattr(socket.socket, name)
+        def call(sock, *arguments):
+            try:
+                return method(sock, *arguments)
+            except BlockingIOError:
+                if sock.gettimeout() is None:  # a time limit of the system's
+                    raise TimeoutError(errno.ETIMEDOUT, "timed out as there")
+                raise
+        return call
+    socket.socket = type("socket", (socket.socket,), {
+        name: as_there(name) for name in ("send", "recv", "recv_into")})
+    really_unlink, really_sleep = os.unlink, time.sleep
+    def unlink(path):
+        if any(os.path.realpath("/proc/self/fd/" + name) == os.path.realpath(path)
+               for name in os.listdir("/proc/self/fd")):
+            raise PermissionError(errno.EACCES, "somebody has it open")
+        really_unlink(path)
+    if os.path.exists("/proc/self/fd"):
+        os.unlink = unlink
+    time.sleep = lambda seconds: really_sleep(-(-seconds // 0.0156) * 0.0156)
 runpy.run_path(program, run_name="__main__")
 """
 
@@ -72,7 +100,7 @@ SYSTEMS = {
     "win32": ",".join((
         "select.epoll,select.poll", NOT_POSIX, "fcntl,resource,pwd,termios",
         words("os", "fork uname sendfile wait4 getppid sysconf setsid getuid geteuid WNOHANG"
-              " set_blocking O_NONBLOCK O_CLOEXEC pread nice mkfifo"),
+              " O_NONBLOCK O_CLOEXEC pread nice mkfifo"),
         words("socket", "MSG_WAITALL MSG_DONTWAIT MSG_TRUNC MSG_NOSIGNAL AF_UNIX SO_REUSEPORT"
               " TCP_MAXSEG IPV6_TCLASS TCP_KEEPIDLE TCP_KEEPINTVL TCP_KEEPCNT IPPROTO_SCTP"
               " IPPROTO_IPV6 CMSG_SPACE socket.sendmsg socket.recvmsg socket.recvmsg_into"),
@@ -104,14 +132,14 @@ LACKED = (
     ("-n 1M --snd-timeout 9000", "unable to set TCP USER_TIMEOUT: .*"),
     ("-n 1M --cntl-ka=20/2/3", "unable to set socket keepalive TCP period .*"),
     ("-n 1M --fq-rate 80M", None), ("-n 1M -m", None), ("-u -n 50000 -b 10M --gsro", None))
-WARNING = (r"warning: (Ignoring nonsense TCP MSS 0|Unable to set socket pacing|MPTCP is not"
+WARNING = (r"warning: (Unable to set socket pacing|MPTCP is not"
            r" supported on this host, using TCP|--gsro requested but UDP GSO/GRO not [^\n]*)\n")
 
 LINUX_ONLY = ("socket.TCP_INFO,socket.TCP_CONGESTION,socket.SO_BINDTODEVICE,socket.MSG_TRUNC,"
               "os.memfd_create,os.sched_setscheduler,socket.SO_REUSEPORT,socket.TCP_USER_TIMEOUT")
 MACOS = "select.epoll," + LINUX_ONLY  # first: the socket module brings the selectors
 WINDOWS = "select.poll," + MACOS + (
-    ",fcntl,resource,pwd,os.fork,os.uname,os.sendfile,os.wait4,os.getppid,os.sysconf,"
+    ",fcntl,resource,pwd,os.fork,os.sendfile,os.wait4,os.getppid,os.sysconf,"
     "signal.SIGHUP,socket.MSG_WAITALL,mmap.MAP_PRIVATE")
 
 
@@ -424,6 +452,56 @@ class Lacking(unittest.TestCase):
                     self.assertRegex(text, r"\A(iperf3: SERVER ERROR - [^\n]*\n)?iperf3: error -"
                                      r" %s\n\Z" % error if error else r"\A\Z")
 
+    def on_windows(self, *arguments):
+        return support.run((sys.executable, "-B", "-c", SYSTEM, "win32", SYSTEMS["win32"],
+                            support.PROGRAM) + arguments)
+
+    def test_streams_that_wait_on_windows(self):
+        """SO_RCVTIMEO ends in another error there, which ended the stream, with status 0."""
+        for mode, left in datagrams.together(self.on_windows, [
+                ("--loopback", "-J", "-b", "40K", "-l", "1000", "-t", "1") + more
+                for more in ((), ("-R",), ("--bidir",), ("-u",), ("-u", "-R"))]):
+            with self.subTest(mode=mode):
+                self.assertEqual((left.code, left.err), (0, ""), left)
+                end = left.json()["end"]
+                for row in (end["sum_sent"], end["sum_received"]):
+                    self.assertGreaterEqual(row["bytes"], 3000)
+
+    def test_a_sender_waits_for_a_stopped_receiver_on_windows(self):
+        server, port = support.start_server(support.OURS, "-1", "--threads")
+        with server, support.Program((sys.executable, "-B", "-c", SYSTEM, "win32",
+                                      SYSTEMS["win32"], support.PROGRAM, "-c", "127.0.0.1", "-p",
+                                      port, "-t", "2", "-i", "0.5", "-w", "64K",
+                                      "--json-stream")) as client:
+            client.wait_for('"event":"interval"')
+            server.signal(signal.SIGSTOP)
+            time.sleep(0.4)
+            server.signal(signal.SIGCONT)
+            left = client.finish()
+            self.assertEqual((left.code, server.finish().code), (0, 0), left)
+            intervals = [json.loads(line)["data"]["sum"] for line in left.lines()
+                         if '"event":"interval"' in line]
+            self.assertGreater(intervals[-1]["bytes"], 0)
+
+    def test_datagrams_on_windows_reach_their_rate_with_its_long_sleeps(self):
+        left = self.on_windows("--loopback", "-J", "-u", "-b", "10M", "-l", "1400", "-t", "1")
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        self.assertGreater(left.json()["end"]["sum_sent"]["bits_per_second"], 4e6)
+
+    def test_texts_of_errors_on_windows(self):
+        left = self.on_windows("-c", "127.0.0.1", "-p", support.free_port())
+        self.assertEqual(left.code, 1)
+        self.assertRegex(left.err, r"\Aiperf3: error - [^\n]*: Refused as there\b")
+
+    def test_pidfile_goes_on_windows(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        left = self.on_windows("--loopback", "-n", "1M", "-I", os.path.join(folder, "pid"))
+        self.assertEqual((left.code, left.err, os.listdir(folder)), (0, "", []), left)
+
+    def test_windows_is_named_without_asking(self):
+        self.assertRegex(self.on_windows("-v").out, r"\nWindows \S+ 10\.0 10\.0\.22631 \S+\n")
+
     def test_other_systems_say_what_they_are(self):
         for system in SYSTEMS:
             for words, code in (("--version", 0), ("--help", 0), (
@@ -658,6 +736,54 @@ sys.exit(0 if before == after and not failures else "%r %r %r" % (before, after,
         left = support.run((sys.executable, "-B", "-W", "error", "-c", code) + tuple(ports),
                            env=support.environment(PYTHONPATH=support.ROOT))
         self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
+
+    def check_replaced(self, patch, package, python=sys.executable):
+        """Check that all ways to run say in one line which package's patch does not go."""
+        text = "unable to run in this program: %s has replaced" % package
+        for first, second in ((patch, ""), ("", patch)):
+            code = """
+%s
+import pyperf3
+%s
+for make in (lambda: pyperf3.Client(pyperf3.Settings(client="127.0.0.1")),
+             lambda: pyperf3.Server(pyperf3.Settings(server=True))):
+    try:
+        make().run()
+    except pyperf3.IperfError as error:
+        print(error)
+client = pyperf3.Client()
+client.server_hostname = "127.0.0.1"
+print(client.run().error)
+pyperf3.main(["pyperf3", "-c", "127.0.0.1"])
+""" % (first, second)
+            left = support.run((python, "-B", "-W", "ignore", "-c", code),
+                               env=support.environment(PYTHONPATH=support.ROOT))
+            with self.subTest(patch=patch, late=not first):
+                self.assertEqual(left.code, 0, left)
+                self.assertRegex(left.out, r"\A(%s [^\n]*\n){3}\Z" % re.escape(text))
+                self.assertRegex(left.err, r"(\A|\n)iperf3: error - %s [^\n]*\n\Z"
+                                 % re.escape(text))
+
+    def test_sockets_or_threads_that_a_package_has_replaced(self):
+        """Nothing was sent and nothing said, or it hung."""
+        for patch, package in (
+                ("import socket\nclass Own(socket.socket):\n    __module__ = 'gevent._socket3'\n"
+                 "socket.socket = Own", "gevent"),
+                ("import socket\nclass Own:\n    __module__ = 'other.green'\n"
+                 "socket.socket = Own", "other.green"),
+                ("import time\ndef sleep(seconds): pass\n"
+                 "sleep.__module__ = 'eventlet.greenthread'\ntime.sleep = sleep", "eventlet"),
+                ("import _thread\ndef start(*details): pass\n"
+                 "start.__module__ = 'gevent.thread'\n_thread.start_new_thread = start",
+                 "gevent")):
+            self.check_replaced(patch, package)
+
+    def test_real_gevent_and_eventlet(self):
+        for package, patch in (("gevent", "from gevent import monkey; monkey.patch_all()"),
+                               ("eventlet", "import eventlet; eventlet.monkey_patch()")):
+            if support.run((sys.executable, "-c", "import " + package)).code:
+                self.skipTest("no package %s here" % package)
+            self.check_replaced(patch, package)
 
     def test_import_does_nothing_and_says_what_there_is(self):
         code = ("import signal, threading, pyperf3; print(sorted(pyperf3.__all__),"
