@@ -4,10 +4,13 @@
     python3 tests/run.py [-v] [-q] [-j N] [NAME ...]
 
 NAME is a module (test_wire), a class or a test (test_wire.Cookies.test_letters); without any,
-all tests/test_*.py run. -j N: N classes at a time, each in a process of its own. With
-REQUIRE_PEERS=1 in the environment a missing real iperf3 is a failure rather than a skip.
+all tests/test_*.py run. -j N: N classes at a time, each in a process of its own, those first that
+took longest the last time (tests/.seconds remembers). With REQUIRE_PEERS=1 in the environment a
+missing real iperf3 is a failure rather than a skip.
 """
 
+import collections
+import json
 import os
 import re
 import subprocess
@@ -20,8 +23,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 sys.dont_write_bytecode = True
 
+SECONDS = os.path.join(HERE, ".seconds")  # of each class, in its last run
 LONGEST = ("test_fuzz", "test_interop", "test_udp", "test_loopback", "test_field_reports",
-           "test_many")  # they begin first, lest one of them ends last
+           "test_many")  # where nothing is remembered: they begin first, lest one ends last
+SLOWEST = 10  # classes that are named at the end
+SKIPPED = re.compile(r"(?m)^skipped: (\d+): (.*)\n")
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped\s*\Z")
 
 
@@ -59,11 +65,37 @@ def run_here(suite, verbosity):
     """Run tests in this process; returns (passed, failed, skipped)."""
     runner = unittest.TextTestRunner(verbosity=verbosity, resultclass=Result)
     result = runner.run(suite)
-    for test, reason in result.skipped:
-        sys.stderr.write("skipped: %s: %s\n" % (test, reason))
+    # A test is skipped once, however many of its parts are.
+    skipped = {getattr(test, "test_case", test).id(): reason.split("\n")[0]
+               for test, reason in result.skipped}
+    say_skipped(collections.Counter(skipped.values()))
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    return result.passed, failed, len(skipped)
+
+
+def say_skipped(reasons):
+    """Print how many tests were skipped for each reason."""
+    for reason, count in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0])):
+        sys.stderr.write("skipped: %d: %s\n" % (count, reason))
     sys.stderr.flush()
-    return result.passed, failed, len(result.skipped)
+
+
+def read_seconds():
+    """Return the seconds that each class took the last time."""
+    try:
+        with open(SECONDS) as handle:
+            return json.load(handle)
+    except (OSError, ValueError):
+        return {}
+
+
+def write_seconds(seconds):
+    try:
+        with open(SECONDS + ".new", "w") as handle:
+            json.dump(seconds, handle, indent=0, sort_keys=True)
+        os.replace(handle.name, SECONDS)
+    except OSError:
+        pass  # they are a convenience
 
 
 def run_beside(suite, jobs):
@@ -78,11 +110,14 @@ def run_beside(suite, jobs):
         if name not in names:
             names.append(name)
 
-    def rank(name):
-        module = name.split(".")[0]
-        return LONGEST.index(module) if module in LONGEST else len(LONGEST)
-    names.sort(key=rank)
-    totals, lock = [0, 0, 0], threading.Lock()
+    usual = read_seconds()
+    names.sort(key=lambda name: -usual.get(
+        name, 100.0 if name.split(".")[0] in LONGEST else 10.0))
+    total = max([sum(usual.get(name, 0.0) for name in names) / jobs]
+                + [usual.get(name, 0.0) for name in names[:1]])
+    of_usual = " of some %d" % total if total else ""
+    totals, taken, reasons = [0, 0, 0], {}, collections.Counter()
+    lock, start = threading.Lock(), time.monotonic()
 
     def work():
         while True:
@@ -96,18 +131,27 @@ def run_beside(suite, jobs):
             text = process.communicate()[0].decode("utf-8", "replace")
             match = COUNTS.search(text)
             counts = [int(number) for number in match.groups()] if match else [0, 1, 0]
+            now = time.monotonic()
             with lock:
                 totals[:] = [total + count for total, count in zip(totals, counts)]
-                sys.stderr.write("%s: %d passed, %d failed, %d skipped (%.0f s)\n" % (
-                    (name,) + tuple(counts) + (time.monotonic() - began,)))
-                if counts[1] or counts[2]:
-                    sys.stderr.write(text)
+                taken[name] = round(now - began, 1)
+                sys.stderr.write("%4d s%s: %s: %d passed, %d failed, %d skipped (%.0f s)\n" % (
+                    (now - start, of_usual, name) + tuple(counts) + (taken[name],)))
+                for count, reason in SKIPPED.findall(text):
+                    reasons[reason] += int(count)
+                if counts[1]:
+                    sys.stderr.write(SKIPPED.sub("", text))
                 sys.stderr.flush()
     threads = [threading.Thread(target=work) for _ in range(jobs)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    write_seconds(dict(usual, **taken))
+    slowest = sorted(taken, key=taken.get)[:-SLOWEST - 1:-1]
+    sys.stderr.write("slowest: %s\n" % ", ".join(
+        "%s (%.0f s)" % (name, taken[name]) for name in slowest))
+    say_skipped(reasons)
     return totals
 
 

@@ -6,11 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import fuzz
 import support
+import test_service
 
 LINUX = sys.platform.startswith("linux")
 
@@ -26,19 +26,8 @@ def names_of(pid):
     return found
 
 
-class Folder(unittest.TestCase):
-    """A test with a folder of its own."""
-
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="pyperf3-test-")
-        self.addCleanup(shutil.rmtree, self.folder, True)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-
 @unittest.skipUnless(LINUX, "only Linux has names that a process may change so")
-class Names(Folder):
+class Names(test_service.Live):
     """Nothing that ends iperf3 by its name found a process called python3."""
 
     def command(self, name):
@@ -67,12 +56,12 @@ class Names(Folder):
             program.finish()
 
     def test_daemon(self):
-        port, pidfile = support.free_port(), self.path("pid")
-        left = support.run(self.command("iperf3") + ("-s", "-D", "-p", port, "-I", pidfile))
+        port = support.free_port()
+        left = support.run(self.command("iperf3") + ("-s", "-D", "-p", port, "-I",
+                                                     self.path("pid")))
         self.assertEqual(left.code, 0, left)
         support.wait_until(lambda: support.listens(port), "the daemon listens")
-        with open(pidfile) as handle:
-            pid = int(handle.read())
+        pid = int(self.read("pid"))
         try:
             self.assertEqual(names_of(pid), {"iperf3"})
         finally:
@@ -98,7 +87,7 @@ class Names(Folder):
 
 
 @unittest.skipUnless(os.name == "posix" and shutil.which("make"), "no make here")
-class Installed(Folder):
+class Installed(test_service.Live):
     def make(self, target, **variables):
         """Run make; returns what it printed."""
         variables.setdefault("PREFIX", self.path("a prefix"))
@@ -121,8 +110,7 @@ class Installed(Folder):
         self.make("install-iperf3")
         self.check("pyperf3")
         self.check("iperf3")
-        with open(self.path("stranger"), "w") as handle:
-            handle.write("#!/bin/sh\n")
+        self.write("stranger", "#!/bin/sh\n")
         self.make("uninstall")
         self.assertEqual(self.files(), ["a prefix", "stranger"])
         self.make("uninstall")
@@ -149,17 +137,13 @@ class Installed(Folder):
     def test_packages_that_an_option_needs_are_found(self):
         """The launcher leaves the folders of packages out until one is asked for."""
         self.make("install")
-        with open(self.path("a prefix", "bin", "pyperf3")) as handle:
-            lines = handle.read().split("\n")
+        lines = self.read("a prefix/bin/pyperf3").split("\n")
         lines[-2:] = ["pyperf3.name_process('x'); import wanted; print(wanted.HERE)", ""]
         os.mkdir(self.path("site"))
-        with open(self.path("site", "wanted.py"), "w") as handle:
-            handle.write("HERE = 'found'\n")
-        with open(self.path("usercustomize.py"), "w") as handle:
-            handle.write("import sys; sys.path.append(%r)\n" % self.path("site"))
-        with open(self.path("run"), "w") as handle:
-            handle.write("\n".join(lines).replace("../lib", "a prefix/lib"))
-        left = support.run((sys.executable, "-S", self.path("run")), env=support.environment(
+        self.write("site/wanted.py", "HERE = 'found'\n")
+        self.write("usercustomize.py", "import sys; sys.path.append(%r)\n" % self.path("site"))
+        program = self.write("run", "\n".join(lines).replace("../lib", "a prefix/lib"))
+        left = support.run((sys.executable, "-S", program), env=support.environment(
             PYTHONPATH=self.folder, HOME=self.folder))
         self.assertEqual(left.out, "found\n", left)
 
@@ -175,14 +159,12 @@ class Installed(Folder):
 
     def test_an_iperf3_that_is_another_stays(self):
         os.makedirs(self.path("a prefix", "bin"))
-        with open(self.path("a prefix", "bin", "iperf3"), "w") as handle:
-            handle.write("the real one")
+        self.write("a prefix/bin/iperf3", "the real one")
         with self.assertRaises(AssertionError):
             self.make("install-iperf3")
         self.make("uninstall")
         self.assertEqual(self.files(), ["a prefix/bin/iperf3"])
-        with open(self.path("a prefix", "bin", "iperf3")) as handle:
-            self.assertEqual(handle.read(), "the real one")
+        self.assertEqual(self.read("a prefix/bin/iperf3"), "the real one")
 
     def test_as_a_module_in_its_folder(self):
         shutil.copy(support.PROGRAM, self.folder)

@@ -262,14 +262,13 @@ class Captured(unittest.TestCase):
                 self.assertNotIn("ambiguous", left.err)
                 self.assertNotIn("unrecognized", left.err)
         names = ["--" + name for option in pyperf3.OPTIONS for name in option.long_names]
-        compared = 0
-        for word in sorted(set(word[:-1] for word in SHORTEST)):
-            if len(word) > 2 and word not in names:
-                with self.subTest(word=word):
-                    text = self.compare([word])
-                    self.assertTrue(text.startswith("iperf3: option '%s' is" % word), text)
-                    compared += 1
-        self.assertEqual(compared, 26)
+        words = [word for word in sorted(set(word[:-1] for word in SHORTEST))
+                 if len(word) > 2 and word not in names]
+        self.assertEqual(len(words), 26)
+        for word in words:
+            with self.subTest(word=word):
+                text = self.compare([word])
+                self.assertTrue(text.startswith("iperf3: option '%s' is" % word), text)
 
     def takes(self, word):
         """Return whether the one option that this is a prefix of takes an argument."""

@@ -759,22 +759,32 @@ class ParameterDocuments(unittest.TestCase):
             listener.bind(("127.0.0.1", 0))
             listener.listen(5)
             listener.settimeout(20)
-            port = listener.getsockname()[1]
-            with socket.create_connection(("127.0.0.1", port), 20) as sock:
-                listener.accept()[0].close()
-                mss = pyperf3.maximum_segment(sock)
             for line in SENT + (EVERYTHING, UDP_EVERYTHING) + ENORMOUS:
+                for _ in range(5):
+                    mss, sent = self.sent_by(real, line, listener)
+                    ours = pyperf3.encode_json(asked(line, mss).to_json())
+                    # Now and then a connection over loopback has a smaller MSS than the next.
+                    sizes = re.compile('"(len|gso_dg_size)":[0-9]+')
+                    if ours == sent or sizes.sub("", ours) != sizes.sub("", sent):
+                        break
                 with self.subTest(line=line):
-                    command = real + tuple(["-c", "127.0.0.1", "-p", port] + line.split())
-                    with support.Program(command):
-                        sock, _ = listener.accept()
-                        with sock:
-                            sock.settimeout(20)
-                            exactly(sock, 37)
-                            sock.sendall(b"\x09")
-                            body = exactly(sock, struct.unpack("!I", exactly(sock, 4))[0])
-                    self.assertEqual(pyperf3.encode_json(asked(line, mss).to_json()),
-                                     body.decode("ascii"))
+                    self.assertEqual(ours, sent)
+
+    @staticmethod
+    def sent_by(client, line, listener):
+        """Return the MSS of a connection, and the parameters that a client sends over another."""
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), 20) as sock:
+            listener.accept()[0].close()
+            mss = pyperf3.maximum_segment(sock)
+        with support.Program(client + tuple(["-c", "127.0.0.1", "-p", port] + line.split())):
+            sock, _ = listener.accept()
+            with sock:
+                sock.settimeout(20)
+                exactly(sock, 37)
+                sock.sendall(b"\x09")
+                body = exactly(sock, struct.unpack("!I", exactly(sock, 4))[0])
+        return mss, body.decode("ascii")
 
     def test_answers_are_those_of_a_real_server(self):
         """iperf3 3.22 refuses the documents that pyperf3 refuses, with the same numbers."""
