@@ -158,6 +158,7 @@ DEFAULT_LIMIT_INTERVAL = 5.0  # seconds of --server-bitrate-limit's average
 MAX_CPU = 1024  # number of a CPU
 
 MAX_PARAMETERS = 8192  # bytes of JSON; iperf3 since 3.18
+MAX_DISCARDED = 1024 * 1024  # bytes that a peer may still send when its connection is closed
 MAX_DEPTH = 100  # levels of JSON; a server's document has six
 MAX_OUTPUT = 64 * 1024 * 1024  # bytes of JSON of a server's output; iperf3 has no limit
 KEPT_OUTPUT = 16 * 1024 * 1024  # letters of intervals that a server keeps for its clients
@@ -1444,7 +1445,7 @@ class JsonReader:
             closed = self._data[end:end + 1] == b'"'
             if end == self._at and not closed:
                 raise ValueError("the text is no JSON")
-            data = self._escapes.sub(self._unescape, self._data[self._at:end])
+            data = self._escapes.sub(self._unescape, bytes(self._data[self._at:end]))
             text = self._decoder.decode(data, closed)
             if width == 1 and data.translate(None, self._ASCII):
                 width = self._WIDE
@@ -4982,13 +4983,15 @@ def close_orderly(sock, patience=CLOSING_TIMEOUT):
     Closing at once would make the kernel answer what the peer still sends with a reset,
     which can destroy what the peer has not read yet.
     """
-    deadline = time.monotonic() + patience
+    deadline, left = time.monotonic() + patience, MAX_DISCARDED
     try:
         sock.shutdown(socket.SHUT_WR)
-        while True:
+        while left > 0:
             try:
-                if not sock.recv(65536):
+                piece = sock.recv(65536)
+                if not piece:
                     break
+                left -= len(piece)
                 yield from pause(0)
             except (BlockingIOError, InterruptedError):
                 if (yield Wait(sock, READ, deadline)) == TIMED_OUT:

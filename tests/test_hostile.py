@@ -564,12 +564,12 @@ class LargeResults(support.ServerCase):
 
     def test_who_sends_on_after_the_end_leaves_others_their_turns(self):
         ours, theirs = socket.socketpair()
-        loop, turns, over = pyperf3.Loop(), [], threading.Event()
+        loop, turns, over, amount = pyperf3.Loop(), [], threading.Event(), []
 
         def flood():
             try:
                 while not over.is_set():
-                    theirs.send(b"x" * 200000)
+                    amount.append(theirs.send(b"x" * 200000))
             except OSError:
                 pass
 
@@ -580,7 +580,7 @@ class LargeResults(support.ServerCase):
         ours.setblocking(False)
         thread = threading.Thread(target=flood)
         thread.start()
-        closing = loop.spawn(pyperf3.close_orderly(ours, 0.3))
+        closing = loop.spawn(pyperf3.close_orderly(ours, 60.0))
         counting = loop.spawn(count())
         while not counting.done:
             loop.turn()
@@ -589,6 +589,7 @@ class LargeResults(support.ServerCase):
         thread.join()
         loop.close()
         self.assertGreater(len(turns), 10)
+        self.assertLess(sum(amount), 4 * 2 ** 20)
 
 
 class OneOff(unittest.TestCase):
