@@ -288,15 +288,20 @@ class Places(Case):
 class Turns(Case):
     """Time that a server makes a client wait is not that client's silence."""
 
+    def serve_with(self, **numbers):
+        """Start a server of two places with other limits."""
+        code = "\n".join("pyperf3.%s = %r" % pair for pair in numbers.items())
+        return self.serve("--max-clients", "2", program=support.driver("import pyperf3\n" + code))
+
     def hog(self, port):
-        """Set up streams at leisure, for others to wait behind."""
-        sock, _ = support.set_up(port, protocol="UDP", length=1400, parallel=8)
+        """Set up streams at leisure, for others to wait behind; returns the control connection."""
+        sock, _ = support.set_up(port, protocol="UDP", length=1400, parallel=120)
         self.addCleanup(sock.close)
         over = threading.Event()
 
         def send():
             streams = []
-            while not over.wait(1.8 if streams else 0.0):
+            while not over.wait(0.5 if streams else 0.0):
                 streams.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
                 streams[-1].sendto(pyperf3.HELLO, ("127.0.0.1", port))
             for stream in streams:
@@ -305,28 +310,38 @@ class Turns(Case):
         thread.start()
         self.addCleanup(thread.join)
         self.addCleanup(over.set)
+        return sock
+
+    def ask(self, port):
+        """Ask for a test; returns the connection."""
+        sock, document = socket.create_connection(("127.0.0.1", port), 60.0), pyperf3.Parameters()
+        self.addCleanup(sock.close)
+        sock.sendall(pyperf3.make_cookie())
+        self.assertEqual(sock.recv(1), b"\x09")
+        document.protocol, document.length = "UDP", 1400
+        sock.sendall(pyperf3.encode_frame(document.to_json()))
+        return sock
 
     def test_waiting_for_a_turn_was_silence(self):
-        port = self.serve("--max-clients", "2")
+        port = self.serve_with(SILENCE_TIMEOUT=3.0, TURN_PATIENCE=12.0)
         self.hog(port)
-        with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-u", "-n", "10K")
-                             ) as honest:
-            time.sleep(9.0)
-            self.assertIn("busy", client(port, "-n", "1").err)  # nobody was silent
-            self.assertAllWorked([honest.finish()])
+        honest = self.ask(port)
+        time.sleep(4.5)
+        with socket.create_connection(("127.0.0.1", port), 60.0) as other:
+            other.sendall(pyperf3.make_cookie())
+            self.assertEqual(other.recv(1), b"\xff")  # nobody was silent
+        self.assertEqual(honest.recv(1), b"\x0a")
 
     def test_turn_had_no_end_as_long_as_hellos_came(self):
-        port = self.serve("--max-clients", "3", program=support.driver(
-            "import pyperf3; pyperf3.TURN_PATIENCE = 3.0"))
-        self.hog(port)
-        self.assertAllWorked([client(port, "-u", "-n", "10K")])
-        self.assertIn("timed out waiting for", self.server.err())
+        port = self.serve_with(TURN_PATIENCE=3.0)
+        hog = self.hog(port)
+        self.assertEqual(self.ask(port).recv(1), b"\x0a")
+        self.assertEqual(receive(hog, 5), b"\xfe\0\0\0\xcc")  # error 204
 
     def test_those_for_whom_there_is_no_turn_are_told_in_time(self):
-        port = self.serve("--max-clients", "3", program=support.driver(
-            "import pyperf3; pyperf3.LONGEST_WAIT = 1.0"))
+        port = self.serve_with(LONGEST_WAIT=1.0)
         self.hog(port)
-        self.assertIn("error - the server is busy", client(port, "-u", "-n", "10K").err)
+        self.assertEqual(receive(self.ask(port), 5), b"\xfe\0\0\0\x79")  # error 121
         self.server.wait_for_error("try again later: too many others of this address")
 
     def test_making_credentials_and_looking_at_them_was_silence(self):

