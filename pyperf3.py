@@ -2546,6 +2546,20 @@ def families(settings):
     return socket.AF_UNSPEC
 
 
+_REFUSALS = (errno.ENOSYS, errno.EPERM, errno.EACCES)  # of a sandbox, of what Python offers
+
+
+def can_gather(sock):
+    """Return whether several blocks may go in one call, of which an empty one is tried."""
+    try:
+        sock.sendmsg([])
+    except AttributeError:
+        return False
+    except OSError as error:
+        return error.errno not in _REFUSALS
+    return True
+
+
 def stream_socket(family, multipath=False):
     """Return a TCP socket; a multipath one if that is wanted and the system can.
 
@@ -4806,14 +4820,25 @@ class Loop:
     """Run tasks over one selector."""
 
     def __init__(self):
-        self._selector = selectors.DefaultSelector()
         self._alarm, self._bell = socket.socketpair()
         for end in (self._alarm, self._bell):
             end.setblocking(False)
-        self._selector.register(self._alarm, READ, None)
+        self._selector = self._make_selector()
         self._waiting = []
         self._ready = collections.deque()
         self._failing = None  # since when the selector fails
+
+    def _make_selector(self):
+        """Return the best selector that the system lets work, with the alarm in it."""
+        for name in ("DefaultSelector", "PollSelector", "SelectSelector"):
+            try:
+                selector = getattr(selectors, name)()
+                selector.register(self._alarm, READ, None)
+                selector.select(0)
+                return selector
+            except (AttributeError, OSError):
+                if name == "SelectSelector":
+                    raise
 
     def close(self):
         """Release the descriptors; end the tasks that are left."""
@@ -5770,7 +5795,7 @@ class TcpSender(StreamLoop):
         else:
             block = self._block
             small = large = BlockSource(self.sock, block, len(block))
-            if hasattr(self.sock, "sendmsg"):
+            if can_gather(self.sock):
                 large = BlockSource(self.sock, block, self.size)
         if parameters.rate:
             status = self._send_at_rate(small)
@@ -7014,8 +7039,7 @@ class Test:
             now += time.monotonic() - asked
         self.finish(now)
         for stream in self.streams:
-            if stream.sender and self._datagrams and ints[stream.line + _STATUS] == _FAILED:
-                raise IperfError(205, self._worker_error(stream))
+        self._check_beginnings()
         if self.settings.file:
             self.end_streams()
         if self.settings.file and self._all_complete():
@@ -7031,6 +7055,17 @@ class Test:
         for stream in self.streams:
             if stream.sender:
                 stream.worker.wake(socket.SHUT_WR)
+
+    def _check_beginnings(self):
+        """Raise IperfError if the system refused to send on a stream, or no worker ever ran."""
+        ints = self._counters.ints
+        for stream in self.streams:
+            failed = stream.sender and ints[stream.line + _STATUS] == _FAILED
+            # A connection may break at the end.
+            if failed and (self._datagrams or not ints[stream.line + _BYTES]):
+                raise IperfError(205, self._worker_error(stream))
+        if all(ints[stream.line + _STATUS] == _STARTING for stream in self.streams):
+            raise IperfError(200, OSError(errno.ETIMEDOUT, "no stream's worker began in time"))
 
     def _wake_receivers(self):
         """Let the UDP receivers take what has come, and end; returns how long to wait for them."""

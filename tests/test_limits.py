@@ -1,5 +1,6 @@
 """Little memory, few processes, and kernels that refuse what Python offers."""
 
+import errno
 import os
 import re
 import shutil
@@ -337,9 +338,8 @@ class RefusedCalls(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        if not shutil.which("strace") or subprocess.call(
-                ("strace", "-qq", "-o", os.devnull, "-e", "inject=memfd_create:error=EPERM",
-                 "true"), stderr=subprocess.DEVNULL):
+        words = ("strace", "-qq", "-o", os.devnull, "-e", "inject=memfd_create:error=EPERM", "true")
+        if not shutil.which("strace") or subprocess.call(words, stderr=subprocess.DEVNULL):
             raise unittest.SkipTest("no strace here, or it is not permitted")
 
     @staticmethod
@@ -364,3 +364,24 @@ class RefusedCalls(unittest.TestCase):
         left, server = run_pair(OURS, command, ("--tls", "-n", "1M", "-J"))
         self.assertEqual((left.code, server.code), (0, 0), (left, server))
         self.assertEqual(left.json()["end"]["pyperf3"]["tls"]["version"], "TLSv1.3")
+
+    def test_twins(self):
+        for calls, error, words in (
+                ("sendmsg", "EPERM", "-t 1"), ("epoll_ctl", "EPERM", "-n 1M"),
+                ("epoll_wait,epoll_pwait", "ENOSYS", "-n 1M"),
+                ("sendmmsg,recvmmsg", "EPERM", "-u -n 1M -b 50M")):
+            command = self.refusing(calls, error)
+            with self.subTest(calls=calls):
+                left, server = run_pair(command, command, words.split())
+                self.assertEqual((left.code, server.code), (0, 0), (left, server))
+                self.assertNotRegex(left.out, r" 0\.00 Bytes .* (sender|receiver)")
+
+    def test_sender_that_may_not_send_is_no_success(self):
+        # The test was over before it counted as broken: 0 bytes, and status 0.
+        command = self.refusing("sendfile", "EPERM")
+        for ends, more in (((OURS, command), ()), ((command, OURS), ("-R",))):
+            with self.subTest(more=more):
+                left = run_pair(*(ends + (("-Z", "-t", 1) + more,)))[0]
+                self.assertEqual(left.code, 1, left)
+                self.assertIn("unable to write to stream socket: " + os.strerror(errno.EPERM),
+                              left.err)
