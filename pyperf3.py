@@ -7038,13 +7038,12 @@ class Test:
         if not counts and not self._datagrams and self._measured(True) != sent:
             now += time.monotonic() - asked
         self.finish(now)
-        for stream in self.streams:
         self._check_beginnings()
         if self.settings.file:
             self.end_streams()
-        if self.settings.file and self._all_complete():
-            # differs: an iperf3 that hears of the end drops what it has not yet put into its file.
-            yield from pause(0.05)
+            if self._all_complete():
+                # differs: an iperf3 that hears of the end drops what is not yet in its file.
+                yield from pause(0.05)
 
     def end_streams(self):
         """Send the end of file on the streams that this end sent, which wakes blocked senders.
