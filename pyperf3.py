@@ -6532,8 +6532,13 @@ class Test:
         self._broken_since = None
         self._counters = Counters(count)
         self._workforce = workforce or Workforce(settings.threads)
-        self._forks = self._workforce.grant(count)
         self._gate = os.pipe()
+        try:
+            self._forks = self._workforce.grant(count)
+        except IperfError:
+            for end in self._gate:
+                os.close(end)
+            raise
         self._cpu = None
         self._datagrams, self._quic = (parameters.protocol == name for name in ("UDP", "QUIC"))
         self._patience = DATA_TIMEOUT  # seconds without data

@@ -254,6 +254,46 @@ class RefusedProcesses(unittest.TestCase):
             self.assertIn("unable to create a new stream: " + os.strerror(11), left.err)
 
 
+class Grants(unittest.TestCase):
+
+    def setUp(self):
+        self.free, pyperf3.free_memory = pyperf3.free_memory, lambda: 30 * MEGABYTE
+        self.can_fork, pyperf3.can_fork = pyperf3.can_fork, lambda: True
+
+    def tearDown(self):
+        pyperf3.free_memory, pyperf3.can_fork = self.free, self.can_fork
+
+    def test_memory_is_kept_for_processes_that_are_not_there_yet(self):
+        workforce = pyperf3.Workforce(False, 0)
+        self.assertTrue(workforce.grant(8))
+        self.assertFalse(workforce.grant(8))
+        workforce.release(8, 8)
+        self.assertTrue(workforce.grant(8))
+
+    def test_test_that_cannot_be_made_keeps_nothing(self):
+        workforce = pyperf3.Workforce(False, 0)
+        parameters = pyperf3.Parameters()
+        parameters.parallel = 8
+        make, ends = os.pipe, []
+
+        def refuse():
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        def make_test(pipe, error):
+            os.pipe = pipe
+            try:
+                with self.assertRaises(error):
+                    pyperf3.Test(pyperf3.Settings(server=True), parameters, True, None, workforce)
+            finally:
+                os.pipe = make
+        make_test(refuse, OSError)
+        self.assertTrue(workforce.grant(8))  # all that there is
+        pyperf3.free_memory = lambda: 0
+        make_test(lambda: ends.append(make()) or ends[-1], pyperf3.IperfError)
+        for end in ends[0]:
+            self.assertRaises(OSError, os.fstat, end)
+
+
 class FreeMemory(unittest.TestCase):
 
     def test_least_of_host_and_groups(self):
