@@ -3456,8 +3456,9 @@ def open_payload(path, writing=False):
         handle = open_unblocked(path, flags)
     except IperfError as error:
         # A socket, or another user's: it cannot be opened again.
-        own = {"/dev/stdin": "0", "/dev/stdout": "1"}.get(path, path[len("/dev/fd/"):])
-        if path.startswith("/dev/") and own.isdigit():
+        own = path[len("/dev/fd/"):] if path.startswith("/dev/fd/") else ""
+        own = {"/dev/stdin": "0", "/dev/stdout": "1"}.get(path, own)
+        if own.isdigit():
             try:
                 return os.fdopen(os.dup(int(own)), "wb" if writing else "rb", 0)
             except OSError:
@@ -6657,7 +6658,8 @@ class Test:
         if path is None or not any(map(self.sends, range(len(self.ids)))):
             return
         self.file = open_payload(path)
-        if is_pipe(self.file) and (yield Wait(self.file, READ, deadline)) == TIMED_OUT:
+        if is_pipe(self.file) and hasattr(select, "poll") and (
+                yield Wait(self.file, READ, deadline)) == TIMED_OUT:
             raise IperfError(14, OSError(errno.ETIMEDOUT,
                                          "%s is a pipe that nobody writes to" % path))
 
@@ -7003,10 +7005,15 @@ class Test:
     def explain(self, error):
         """Return the error, or what is behind it: a file (-F) that stands still."""
         if getattr(error, "number", 0) == 144 and self.settings.file:
-            for stream in self.streams:
-                if self._counters.ints[stream.line + _ERRNO] == errno.ETIMEDOUT:
-                    return self._file_error(stream)
+            return next(map(self._file_error, filter(self._is_stuck, self.streams)), error)
         return error
+
+    def _is_stuck(self, stream):
+        """Return whether a worker has failed at its file (-F), or waits for it."""
+        ints, line = self._counters.ints, stream.line
+        return ints[line + _STATUS] == _SPOILED or (
+            ints[line + _STATUS] in (_RUNNING, _STOPPED)
+            and ints[line + _ERRNO] == errno.ETIMEDOUT)
 
     def _worker_error(self, stream):
         number = self._counters.ints[stream.line + _ERRNO]
@@ -7337,11 +7344,8 @@ class Test:
                 [stream.worker.ended() for stream in receivers]):
             yield from pause(delay)
             delay = min(0.02, delay * 2)
-        ints = self._counters.ints
-        for stream in receivers if self.settings.file else ():
-            if (ints[stream.line + _STATUS] == _SPOILED
-                    or ints[stream.line + _ERRNO] == errno.ETIMEDOUT):
-                raise self._file_error(stream)
+        for stream in filter(self._is_stuck, receivers):
+            raise self._file_error(stream)
 
     def close(self):
         """End the workers and close the data connections, at once."""
