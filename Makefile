@@ -29,7 +29,7 @@ pyperf3.run_program()
 endef
 export LAUNCHER
 
-.PHONY: install install-iperf3 uninstall test peers quic-env bench check matrix sctp soak
+.PHONY: install install-iperf3 uninstall test peers quic-env bench check matrix sctp soak windows qemu
 
 # The module, and `pyperf3` which runs it.
 install:
@@ -81,3 +81,11 @@ soak:
 # SCTP, in a kernel of its own where this host's has none (User Mode Linux).
 sctp: peers
 	$(PYTHON) tests/sctp.py
+
+# Windows' Python, run by Debian's Wine, against this one.
+windows:
+	$(PYTHON) tests/windows.py
+
+# The pure and the loopback tests on s390x (big-endian) and armhf, by Debian's qemu.
+qemu:
+	$(PYTHON) tests/qemu.py

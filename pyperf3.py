@@ -2173,8 +2173,14 @@ def unacknowledged(sock):
 
 
 def unread(sock):
-    """Return how many bytes wait in the kernel to be read, 0 where nobody can tell."""
-    return _queued(sock, _SIOCINQ)
+    """Return how many bytes wait in the kernel to be read, 1 for any where that is not known."""
+    if _LINUX and fcntl is not None:
+        return _queued(sock, _SIOCINQ)
+    sock = getattr(sock, "socket", sock)  # of TLS
+    try:
+        return len(socket.socket.recv(sock, 1, socket.MSG_PEEK | _MSG_DONTWAIT))
+    except (OSError, TypeError):  # nothing, or a QuicSocket
+        return 0
 
 
 def maximum_segment(sock):
@@ -2512,13 +2518,12 @@ _CALL_TIMEOUT = 0.1  # seconds after which a blocked call returns, so that count
 
 def set_timeouts(sock, seconds):
     """Let blocking calls on a socket return after `seconds` (Linux, macOS, BSD)."""
-    whole = int(seconds)
-    value = struct.pack("@ll", whole, int((seconds - whole) * 1000000))
+    microseconds = int(seconds * 1000000)
     for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, option, value)
-        except (OSError, AttributeError):
-            pass  # a layout of another system: the stop at the end still wakes the call
+        for layout in ("@ll", "@qq"):  # the latter with 32 bits, and times of 64 (Debian 13)
+            if _try_option(sock, socket.SOL_SOCKET, option,
+                           struct.pack(layout, *divmod(microseconds, 1000000))):
+                break  # without any, the stop at the end still wakes a call
 
 
 def plain_address(address):

@@ -177,14 +177,20 @@ def mirror():
 # Fetching one version
 
 
-def update(work, suite):
-    """Fetch a suite's package list into the work folder; return a note to print or ""."""
+def update(work, suite, architecture=None):
+    """Fetch a suite's package list into the work folder; return a note to print or "".
+
+    architecture: Debian's name of another one than this host's.
+    """
     uri, key = mirror()
     for folder in ("state", "lists/partial", "cache/archives/partial", "debs"):
         os.makedirs(os.path.join(work, folder))
     open(os.path.join(work, "status"), "w").close()
     with open(os.path.join(work, "apt.conf"), "w") as file:
         file.write(APT_CONF.format(work=work))
+        if architecture:
+            file.write('#clear APT::Architectures;\nAPT::Architectures "%s";\n'
+                       'APT::Architecture "%s";\n' % (architecture, architecture))
     command = ["apt-get", "-q", "-c", os.path.join(work, "apt.conf"), "update"]
 
     def use(option):

@@ -483,6 +483,22 @@ class Lacking(unittest.TestCase):
                          if '"event":"interval"' in line]
             self.assertGreater(intervals[-1]["bytes"], 0)
 
+    def test_amount_was_short_where_the_kernel_tells_not_what_waits(self):
+        """A reader that had no CPU for 0.1 s was taken for one that had everything."""
+        slow = support.driver(
+            "import socket, sys, time\nsys.modules['fcntl'] = None\n"
+            "class Slow(socket.socket):\n"
+            "    calls = 0\n"
+            "    def recv_into(self, *details):\n"
+            "        Slow.calls += 1\n"
+            "        if Slow.calls == 3:\n"
+            "            time.sleep(0.5)\n"
+            "        return super().recv_into(*details)\n"
+            "socket.socket = Slow")
+        left = support.run(slow + ("--loopback", "--threads", "-n", "1M", "-J"))
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        self.assertEqual(left.json()["end"]["sum_received"]["bytes"], 1048576)
+
     def test_datagrams_on_windows_reach_their_rate_with_its_long_sleeps(self):
         left = self.on_windows("--loopback", "-J", "-u", "-b", "10M", "-l", "1400", "-t", "1")
         self.assertEqual((left.code, left.err), (0, ""), left)

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -136,6 +137,20 @@ class Pacing(Looking):
 
 class Timeouts(Looking):
     """--snd-timeout and --rcv-timeout."""
+
+    def test_blocked_calls_never_returned_where_times_have_64_bits(self):
+        """On 32 bits (armhf of Debian 13) the kernel refuses two longs there."""
+        class Fake:
+            taken = {}
+
+            def setsockopt(self, level, option, value):
+                if option not in self.taken:  # the first layout
+                    self.taken[option] = None
+                    raise OSError(22, "Invalid argument")
+                self.taken[option] = value
+        pyperf3.set_timeouts(Fake(), 1.5)
+        value = struct.pack("@qq", 1, 500000)
+        self.assertEqual(Fake.taken, {socket.SO_SNDTIMEO: value, socket.SO_RCVTIMEO: value})
 
     def test_acknowledgements(self):
         for arguments in ((), ("-R", "-P", "2")):
