@@ -113,9 +113,10 @@ def run_beside(suite, jobs):
     usual = read_seconds()
     names.sort(key=lambda name: -usual.get(
         name, 100.0 if name.split(".")[0] in LONGEST else 10.0))
-    total = max([sum(usual.get(name, 0.0) for name in names) / jobs]
-                + [usual.get(name, 0.0) for name in names[:1]])
-    of_usual = " of some %d" % total if total else ""
+    known = [usual[name] for name in names if name in usual]
+    of_usual = ""
+    if names and len(known) == len(names):
+        of_usual = " of some %d" % max(sum(known) / jobs, known[0])
     totals, taken, reasons = [0, 0, 0], {}, collections.Counter()
     lock, start = threading.Lock(), time.monotonic()
 
