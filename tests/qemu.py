@@ -25,8 +25,7 @@ LIBRARIES = ("libc6", "libgcc-s1", "libexpat1", "zlib1g", "libffi8", "liblzma5",
 # on armhf.
 ROOTS = {"s390x": ("bookworm", "3.11", ("libssl3", "libuuid1")),
          "armhf": ("trixie", "3.13", ("libssl3t64", "libuuid1", "libzstd1"))}
-NAMES = ("test_units", "test_wire", "test_statistics", "test_renderers", "test_module",
-         "test_loopback")
+NAMES = ("test_units", "test_wire", "test_statistics", "test_renderers", "test_loopback")
 
 # Children of the tests are started by it, too: nothing else here can run such a Python.
 WRAPPER = """\
