@@ -6,10 +6,12 @@ OLDEST ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.6.*/bin/python3) $(PY
 PREFIX ?= /usr/local
 INTO = $(DESTDIR)$(PREFIX)
 
+.DEFAULT_GOAL := test
+.PHONY: install install-iperf3 uninstall test peers quic-env bench check matrix sctp soak windows qemu
+
 # Imports the module, so that Python need not compile it at each start. `site`, which looks for
 # packages, is left until one is missing: some hosts' takes longer than all the rest.
 define LAUNCHER
-#!$(shell $(PYTHON) -c 'import sys; print(sys.executable)') -S
 import os, sys
 
 class Packages:
@@ -27,27 +29,32 @@ sys.argv[0] = os.path.basename(sys.argv[0])
 import pyperf3
 pyperf3.run_program()
 endef
-export LAUNCHER
 
-.PHONY: install install-iperf3 uninstall test peers quic-env bench check matrix sctp soak windows qemu
+# The first line of a launcher: a shell's where the interpreter's path has a blank.
+FIRST = $(shell $(PYTHON) -c 'import sys; path = sys.executable; print(chr(35) + ( \
+	"!/bin/sh\\n\"exec\" \"%s\" \"-S\" \"$$0\" \"$$@\"" if " " in path else "!%s -S") % path)')
 
 # The module, and `pyperf3` which runs it.
+install: export TEXT = $(LAUNCHER)
+install: export HEAD = $(FIRST)
 install:
 	install -d "$(INTO)/bin" "$(INTO)/lib/pyperf3"
 	install -m 644 pyperf3.py "$(INTO)/lib/pyperf3"
-	$(PYTHON) -m compileall -q "$(INTO)/lib/pyperf3"
-	printf '%s\n' "$$LAUNCHER" > "$(INTO)/bin/pyperf3"
+	-umask 022; $(PYTHON) -m compileall -q "$(INTO)/lib/pyperf3"
+	rm -f "$(INTO)/bin/pyperf3"
+	printf '%b\n%s\n' "$$HEAD" "$$TEXT" > "$(INTO)/bin/pyperf3"
 	chmod 755 "$(INTO)/bin/pyperf3"
 
 # `iperf3` as well, for all that expects that name; not in the place of another.
 install-iperf3: install
-	test ! -e "$(INTO)/bin/iperf3" || grep -q "^import pyperf3" "$(INTO)/bin/iperf3"
+	test ! -e "$(INTO)/bin/iperf3" || grep -q "^import pyperf3" "$(INTO)/bin/iperf3" || \
+		{ echo "$(INTO)/bin/iperf3 is another program: it stays" >&2; false; }
+	rm -f "$(INTO)/bin/iperf3"
 	install -m 755 "$(INTO)/bin/pyperf3" "$(INTO)/bin/iperf3"
 
 uninstall:
 	rm -rf "$(INTO)/bin/pyperf3" "$(INTO)/lib/pyperf3"
 	! grep -q "^import pyperf3" "$(INTO)/bin/iperf3" 2>/dev/null || rm "$(INTO)/bin/iperf3"
-	rmdir "$(INTO)/bin" "$(INTO)/lib" 2>/dev/null || true
 
 test:
 	$(PYTHON) tests/run.py -j 2

@@ -43,13 +43,6 @@ Sections (each uses only what stands above it):
     command line    main()
 """
 
-if __name__ == "__main__":  # from here on an interrupt ends this program without a traceback
-    import _signal  # what `signal` is made of, without the time that it takes to import it
-    if _signal.getsignal(_signal.SIGINT) == _signal.default_int_handler:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-
-import collections
-import os
 import sys
 
 if sys.version_info < (3, 6):
@@ -57,6 +50,14 @@ if sys.version_info < (3, 6):
     print(f"pyperf3 needs Python 3.6 or newer: run it with python3 (this is {sys.version[:5]})",
           file=sys.stderr)
     sys.exit(1)
+
+if __name__ == "__main__":  # from here on an interrupt ends this program without a traceback
+    import _signal  # what `signal` is made of, without the time that it takes to import it
+    if _signal.getsignal(_signal.SIGINT) == _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+import collections
+import os
 
 try:
     import array
@@ -10183,17 +10184,24 @@ class IPerf3:
     def run(self):
         """Run, or serve, one test; returns its TestResult, also if it fails."""
         document, renderer = Document(first_facts()), TextRenderer(self.verbose)
+        said = False
         try:
             for event in self:
-                if event.get("server") and not event.get("test") and event["event"] != "version":
+                if event.get("server") and not event.get("test") and (
+                        event["event"] not in ("version", "listening")):
                     continue  # a stranger's
                 document.add(event)
                 for line in [] if self.json_output else renderer.render(event):
                     print(line, flush=True)
+                if event["event"] == "error" and not self.json_output:
+                    said = True
+                    print("\n".join(error_lines(event)), file=sys.stderr, flush=True)
             self._error = self._driver.error
         except IperfError as trouble:
             self._error = trouble
         if not self.json_output:
+            if self._error is not None and not said:
+                print("iperf3: " + server_error_line(self._error), file=sys.stderr, flush=True)
             return None
         if self._error is not None and "error" not in document.members():
             document.add({"event": "error", "data": server_error_text(self._error)
@@ -10849,8 +10857,9 @@ class Daemon:
 
     def fail(self, error):
         """Tell why this process does not serve; nothing of it if it did."""
-        self._say(to_bytes(str(error) if isinstance(error, Refusal) else
-                           "error - %s" % error.told()))
+        if self._pipe is not None:
+            self._say(to_bytes("error - %s" % error.told() if isinstance(error, IperfError)
+                               else str(error)))
 
     def _say(self, data):
         pipe, self._pipe = self._pipe, None

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -112,7 +113,7 @@ class Installed(test_service.Live):
         self.check("iperf3")
         self.write("stranger", "#!/bin/sh\n")
         self.make("uninstall")
-        self.assertEqual(self.files(), ["a prefix", "stranger"])
+        self.assertEqual(self.files(), ["a prefix/bin", "a prefix/lib", "stranger"])
         self.make("uninstall")
 
     def check(self, name):
@@ -155,7 +156,27 @@ class Installed(test_service.Live):
         left = support.run((self.path("other"), "-q"))
         self.assertTrue(left.err.startswith("other: invalid option -- 'q'\n"), left)
         self.make("uninstall", DESTDIR=self.path("root"), PREFIX="/usr")
-        self.assertEqual(self.files(), ["other", "root/usr"])
+        self.assertEqual(self.files(), ["other", "root/usr/bin", "root/usr/lib"])
+
+    def test_a_link_to_the_checkout_was_written_through(self):
+        os.makedirs(self.path("a prefix", "bin"))
+        self.write("pyperf3.py", "the source")
+        os.symlink(self.path("pyperf3.py"), self.path("a prefix", "bin", "pyperf3"))
+        self.make("install")
+        self.assertEqual(self.read("pyperf3.py"), "the source")
+        self.assertTrue(support.run((self.path("a prefix", "bin", "pyperf3"), "--version")).out)
+
+    def test_an_interpreter_with_a_blank_in_its_path(self):
+        os.makedirs(self.path("some where"))
+        os.symlink(sys.executable, self.path("some where", "python3"))
+        self.make("install", PYTHON='"%s"' % self.path("some where", "python3"))
+        left = support.run((self.path("a prefix", "bin", "pyperf3"), "-q"))
+        self.assertTrue(left.err.startswith("pyperf3: invalid option -- 'q'\n"), left)
+
+    def test_nothing_is_installed_by_make_alone(self):
+        left = support.run(("make", "-n", "-C", support.ROOT))
+        self.assertIn("tests/run.py", left.out)
+        self.assertNotIn("install", left.out)
 
     def test_an_iperf3_that_is_another_stays(self):
         os.makedirs(self.path("a prefix", "bin"))
@@ -163,7 +184,7 @@ class Installed(test_service.Live):
         with self.assertRaises(AssertionError):
             self.make("install-iperf3")
         self.make("uninstall")
-        self.assertEqual(self.files(), ["a prefix/bin/iperf3"])
+        self.assertEqual(self.files(), ["a prefix/bin/iperf3", "a prefix/lib"])
         self.assertEqual(self.read("a prefix/bin/iperf3"), "the real one")
 
     def test_as_a_module_in_its_folder(self):
@@ -194,6 +215,11 @@ class OldPythons(unittest.TestCase):
             self.assertIn(self.TEXT, left.err.split("\n")[1])
             with open(support.PROGRAM) as source:
                 self.assertIn(self.TEXT, support.run((each, "-B", "-", "-s"), stdin=source).err)
+
+    def test_nothing_that_an_old_one_may_lack_comes_before_the_message(self):
+        with open(support.PROGRAM) as source:
+            before = source.read().partition("sys.version_info")[0]
+        self.assertEqual(re.findall(r"(?m)^ *(?:import|from) .*", before), ["import sys"])
 
     def test_one_that_reads_the_line_says_it(self):
         left = support.run(support.driver("sys.version_info = (3, 4, 0)"))

@@ -120,9 +120,11 @@ class Attributes(unittest.TestCase):
         self.assertRegex(out.getvalue(), r"\AConnecting to host 127\.0\.0\.1, port \d+\n\[")
         self.assertEqual(client._errno, 0)
         self.assertIsNone(pair.finish().error)
-        with contextlib.redirect_stdout(out):
+        err = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             self.assertIsNone(client.run())  # the server is gone
         self.assertEqual(client._errno, 103)
+        self.assertIn("iperf3: error - unable to connect to server", err.getvalue())
 
     def test_values_before_any_is_given(self):
         """Bandwidth and blksize were None, and the address to bind to, too."""

@@ -135,6 +135,7 @@ class Daemon(Live):
         self.good(port)
         support.wait_until(lambda: not is_alive(pid), "end of the daemon")
         self.assertFalse(os.path.exists(self.path("pid")))
+        self.assertNotIn("error -", self.read("log"))
         self.assertEqual(self.read("log").count("Server listening"), 1)
 
     def refused(self, *arguments):
