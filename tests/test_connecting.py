@@ -20,7 +20,7 @@ import os, socket
 real = socket.getaddrinfo
 def getaddrinfo(host, port, family=0, *more):
     rows = []
-    if host != "several.test" or more[-1:] == (socket.AI_NUMERICHOST,):
+    if host not in (b"several.test", "several.test") or more[-1:] == (socket.AI_NUMERICHOST,):
         return real(host, port, family, *more)
     for address in os.environ["ADDRESSES"].split():
         try:
