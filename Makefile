@@ -12,7 +12,10 @@ INTO = $(DESTDIR)$(PREFIX)
 # Imports the module, so that Python need not compile it at each start. `site`, which looks for
 # packages, is left until one is missing: some hosts' takes longer than all the rest.
 define LAUNCHER
-import os, sys
+import _signal, os, sys
+
+if _signal.getsignal(_signal.SIGINT) == _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 class Packages:
     @classmethod

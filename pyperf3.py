@@ -1297,7 +1297,7 @@ class JsonReader:
     _WINDOW = 16384  # bytes of a string that are looked at in one piece
     _SLICE = 1000  # values that are read in one piece
     _SCALAR, _CONTAINER, _NEW_NAME = 64, 256, 192  # what each takes, at the most
-    _WIDE = 8  # bytes that a letter takes where some are not of ASCII, while it is read
+    _WIDE = 4  # bytes that a letter takes where some are not of ASCII
     _ASCII = bytes(range(128))
     _BLANKS = rb"[ \t\r\n]*"
     _NAMES = _BLANKS + rb'"([ !#-\[\]-~]*)"' + _BLANKS + b":" + _BLANKS
@@ -3015,7 +3015,7 @@ class Outage:
         if now - last > _REFUSAL_MEMORY:
             self._refusals, first = 0, now
         self._refusals, self._refused = self._refusals + 1, (first, now)
-        if self._refusals >= _REFUSALS and now - first > 1.0:
+        if self._refusals >= _MOST_REFUSALS and now - first > 1.0:
             raise error
         return 0.001
 
@@ -3035,7 +3035,7 @@ class Outage:
 
 
 _SHORT_OUTAGE = 0.1  # seconds that are not worth a word
-_REFUSALS, _REFUSAL_MEMORY = 5, 30.0  # that end a stream; seconds after which they are forgotten
+_MOST_REFUSALS, _REFUSAL_MEMORY = 5, 30.0  # that end a stream; seconds after which they are forgotten
 
 # Errors of a socket that cannot do GSO after all.
 _NO_SEGMENTS = (errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.ENOPROTOOPT, errno.EOPNOTSUPP)
@@ -5212,13 +5212,17 @@ class Share:
         self._period = 0.0  # seconds from one call to the next
         self._next = 0.0
 
-    def do(self, function):
-        """Call a function when it is its turn, in a task; returns what it does."""
+    def turn(self):
+        """Wait for a turn, in a task; returns for how many seconds. do() is to follow."""
         now = time.monotonic()
         turn = max(now, self._next)
         self._next = turn + self._period
         if turn > now:
             yield from pause(turn - now)
+        return time.monotonic() - now
+
+    def do(self, function):
+        """Call a function whose turn it is; returns what it does."""
         begin = time.process_time()
         try:
             return function()
@@ -5243,7 +5247,8 @@ def secure(sock, context, host, deadline, step="", hint="", share=None):
                 if share is None:
                     secured.do_handshake()
                 else:
-                    yield from share.do(secured.do_handshake)
+                    deadline += yield from share.turn()  # the other end does not tarry
+                    share.do(secured.do_handshake)
                 break
             except ssl.SSLWantReadError:
                 events = READ
@@ -5717,8 +5722,10 @@ class BlockSource:
 class ZeroCopySource:
     """Send the block from a file with sendfile (-Z)."""
 
+    _REFUSED = (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EINVAL, errno.EOPNOTSUPP)
+
     def __init__(self, sock, payload, size):
-        self._in, self._out = payload.fileno(), sock.fileno()
+        self._in, self._out, self._sock = payload.fileno(), sock.fileno(), sock
         self.size = size
         self.rest = None
         self.call = self.send
@@ -5728,7 +5735,14 @@ class ZeroCopySource:
         """As in BlockSource; the offset says it all."""
 
     def send(self):
-        count = os.sendfile(self._out, self._in, self._offset, self.size - self._offset)
+        size = self.size - self._offset
+        try:
+            count = os.sendfile(self._out, self._in, self._offset, size)
+        except OSError as error:
+            if error.errno not in self._REFUSED:
+                raise
+            # A sandbox, or the file's system, has no sendfile.
+            count = self._sock.send(os.pread(self._in, size, self._offset))
         self._offset = (self._offset + count) % self.size
         return count
 
@@ -5955,7 +5969,9 @@ class TcpReceiver(StreamLoop):
         # Calls that wait for a whole buffer save wake-ups; on a slow link, and at the end of an
         # amount, they would make the counters late.
         amount = bool(self.parameters.bytes or self.parameters.blocks)
-        whole = plain | _MSG_WAITALL if self.plan.whole and not amount else plain
+        whole = plain
+        if self.plan.whole and _CALLS_WAIT and not amount:
+            whole |= _MSG_WAITALL
         flags = plain
         receive = self.sock.recv_into
         received, pending = 0, 0  # bytes; those that came after the stop
@@ -6594,8 +6610,8 @@ class Test:
         if not self.server and error.errno in (errno.ECONNREFUSED, errno.ETIMEDOUT):
             text += (": UDP port %d is closed or filtered, or the server is an iperf3, which has"
                      " no QUIC" % self.settings.port)
-        return IperfError(204 if self.server else 203,
-                          "QUIC stream %d of %d: %s" % (index + 1, len(self.ids), text))
+        return IperfError(204 if self.server else 203, OSError(
+            error.errno or _EPROTO, "QUIC stream %d of %d: %s" % (index + 1, len(self.ids), text)))
 
     def start_cpu(self):
         self._cpu = CpuMeter(time.monotonic(), *cpu_times())
@@ -7130,6 +7146,7 @@ class Test:
         due = -(-self._amount() // length) * length or 2 ** 63
         receivers = [stream for stream in self.streams if not stream.sender]
         last, reached = -1, None
+        end = time.monotonic() + (FILE_TIMEOUT if self._amount() else CLOSING_TIMEOUT)
         while receivers and not self.omitting and not self._all_closed():
             waiting = any(unread(stream.sock) for stream in receivers)
             count, now = self._measured(False), time.monotonic()
@@ -7144,6 +7161,8 @@ class Test:
                     return
             # A worker that has to wait for a CPU takes its time.
             elif now - changed > 2.0 or (now - stirred > 0.1 and not self._quic):
+                return
+            if now > end:  # the other end goes on, whatever it said
                 return
             yield from pause(0.001)
 
@@ -7548,9 +7567,9 @@ class Client(Driver):
         task = self._task = self._loop.spawn(self._run())
         stopping = False
         try:
-            while not task.done or self._events:
-                if task.error is not None and not self._reported:  # not even _fail() went well
-                    self.error = as_failure(task.error)
+            while not task.done or self._events or not self._reported:
+                if task.done and not self._reported:  # not even _fail() went well
+                    self.error = as_failure(task.error or IperfError(100))
                     self._report(self.error)
                     self._emit("end", {})
                     self._done(False)
@@ -7762,7 +7781,8 @@ class Client(Driver):
                                            prepare, port, make))
             except IperfError as error:
                 # EACCES is a port's that takes a privilege.
-                if error.errno not in PASSING_ERRORS - {errno.EACCES} or time.monotonic() >= end:
+                if (error.number != 203 or time.monotonic() >= end
+                        or error.errno not in PASSING_ERRORS - {errno.EACCES}):
                     raise
             yield from pause(0.05)
 
@@ -8357,7 +8377,10 @@ class Server(Driver):
                     stopping = True
                     self._interrupt()
                 elif not self._is_over():
-                    self._loop.turn()
+                    try:
+                        self._loop.turn()
+                    except MemoryError:  # others may give some back
+                        time.sleep(0.05)
                     if self._acceptor.done and self.error is None and not self._finished:
                         raise as_failure(self._acceptor.error)  # rather than be a deaf server
         finally:
@@ -8723,7 +8746,7 @@ class Server(Driver):
         but counted.
         """
         now = time.monotonic()
-        if now - self._strangers_since > 1.0:
+        if now - self._strangers_since > 1.0 and self._strangers <= MAX_STRANGERS:
             self._strangers, self._strangers_since = 0, now
         self._strangers += 1
         if self._strangers == MAX_STRANGERS + 1:
@@ -8732,7 +8755,8 @@ class Server(Driver):
 
     def _report_number(self):
         yield from pause(self._strangers_since + 1.0 - time.monotonic())
-        self._emit("warning", "%d more connections failed" % (self._strangers - MAX_STRANGERS))
+        self._emit("warning", "%d more connections failed" % (self._strangers - MAX_STRANGERS),
+                   server=True)
         self._strangers = 0
 
     def report_stranger(self, error):
@@ -8770,6 +8794,7 @@ class Session(Debugging):
         self._keepalive = None  # of the control connection
         self._keeps_alive = False  # the system probes the control connection
         self._begun = self._stepped = 0.0  # when the test, and its present step, began
+        self._reported = False  # the summary went out
         self._keeps_waiting = False  # the present step is not the client's, but the server's
         self.asked = self._turn = 0.0  # when the client asked for the test, and had its turn
         self.evicted = False  # the server ends the test for the sake of another one
@@ -8826,7 +8851,7 @@ class Session(Debugging):
         except (IperfError, Interrupted):
             pass  # the server's own end, or that it needs the place, before there was a test
         except Exception as error:  # whatever it is, the other connections go on
-            self._server.report(as_failure(error))
+            self._server.report_stranger(as_failure(error))
         finally:
             try:
                 self.close()
@@ -9208,8 +9233,8 @@ class Session(Debugging):
             return
         try:
             sock.setblocking(False)
-            data = yield from read_exactly(sock, COOKIE_SIZE, time.monotonic() + 1.0,
-                                           lambda cause, _: IperfError(204, cause))
+            data = yield from self._keep_waiting(read_exactly(
+                sock, COOKIE_SIZE, time.monotonic() + 1.0, lambda cause, _: IperfError(204, cause)))
             if data != self.cookie:
                 sock.close()
                 return
@@ -9351,6 +9376,7 @@ class Session(Debugging):
         test.end_streams()
         test.emit_last_interval()
         test.emit_end()
+        self._reported = True
 
     def _exchange_results(self):
         test, sock = self._test, self._control
@@ -9395,16 +9421,15 @@ class Session(Debugging):
             last_words = encode_state(SERVER_TERMINATE)
         else:
             last_words = b"" if quiet else encode_error(error)
-        reported = test is not None and test.finished  # the summary went out before it failed
-        if test is not None and not reported:
+        if test is not None and not self._reported:
             test.finish(time.monotonic())
             test.emit_last_interval()
         if not quiet:
             self._emit("error", server_error_text(error), line=server_error_line(error))
-        if not reported and test is not None:
-            test.emit_end(test.started)
-        elif not reported:
+        if test is None:
             self._emit("end", {})
+        elif not self._reported:
+            test.emit_end(test.started)
         # Before the data connections break, which would be all that the client knows.
         self._send_last(last_words)
         if test is not None:
@@ -10312,15 +10337,18 @@ class Outlet:
     stay as they are, since others share them.
     """
 
-    def __init__(self, stream):
-        """stream: a file object, or None."""
+    def __init__(self, stream, own=False):
+        """stream: a file object, or None; own: nothing else writes to its descriptor."""
         self._stream = stream
         self._descriptor = self._piece = None
+        self._own = stream if own else None  # to be closed
         self._left = bytearray()  # what waits
         self.lost = 0  # lines that nobody was told about
         self.error = None  # the OSError that broke it
         try:
-            if os.name == "posix":  # elsewhere a console is more than a descriptor
+            # Elsewhere a console is more than a descriptor; and a program may have put another
+            # stream in its place, which has more to do than to write.
+            if os.name == "posix" and (own or stream in (sys.__stdout__, sys.__stderr__)):
                 stream.flush()
                 mode = os.fstat(stream.fileno()).st_mode
                 self._descriptor = stream.fileno()
@@ -10330,6 +10358,11 @@ class Outlet:
                     self._piece = getattr(select, "PIPE_BUF", 512)
         except (OSError, ValueError, AttributeError):
             pass  # a program's own kind of stream
+
+    def is_also(self, other):
+        """Return whether both lead to one place."""
+        places = self._descriptor, other._descriptor
+        return None not in places and os.path.sameopenfile(*places)
 
     def write(self, block):
         """Write a text of whole lines, as far as it goes."""
@@ -10368,7 +10401,8 @@ class Outlet:
         self._left, self.lost = other._left, other.lost
 
     def close(self):
-        self._stream.close()
+        if self._own:
+            self._own.close()
 
     def _write_stream(self, block):
         try:
@@ -10400,10 +10434,13 @@ class Output:
 
     def __init__(self):
         self._out, self._err = Outlet(sys.stdout), Outlet(sys.stderr)
+        if self._out.is_also(self._err):  # what waits keeps its order
+            self._err = self._out
         self._path = None
         self._log = None
         self._stamp = None
         self.patience = None  # seconds that drain() waits for readers, None for ever
+        self.bears_text = True  # the log file does: it is not to be JSON
 
     @property
     def error(self):
@@ -10417,7 +10454,7 @@ class Output:
     def open_log(self, path):
         """Write to the end of a file from now on. Raises IperfError 17."""
         self._path = path
-        log = Outlet(open_safely(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 17, 0o666))
+        log = Outlet(open_safely(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 17, 0o666), True)
         if self._log is not None:
             log.follow(self._log)
             self._log.close()
@@ -10448,8 +10485,8 @@ class Output:
         self._write(self._log or self._out, lines, text)
 
     def complain(self, lines):
-        """Write error lines: to the log file if there is one, else to standard error."""
-        self._write(self._log or self._err, lines, True)
+        """Write error lines: to the log file if there is one for text, else to standard error."""
+        self._write(self._log if self._log and self.bears_text else self._err, lines, True)
 
     def show(self, text):
         """Write what is no line to standard error."""
@@ -10593,6 +10630,7 @@ def run_driver(driver, settings, output, daemon=None):
     text = not (settings.json or settings.json_stream)
     named = settings.max_clients > 1
     complaints = collections.defaultdict(list)  # of each test, which come after its summary
+    output.bears_text = text
     behind = []  # the task that writes what a reader did not take at once
     line = WaitingLine(output)
 
@@ -10614,7 +10652,11 @@ def run_driver(driver, settings, output, daemon=None):
                                  for line in event["data"].split("\n")])
             elif event["event"] == "error" and text and output.error is None:
                 complaints[event.get("test")] += error_lines(event, named)
-            output.write(renderer.render(event), text)
+            try:
+                output.write(renderer.render(event), text)
+            except MemoryError:
+                if not event.get("server"):
+                    raise
             if event["event"] == "done":
                 output.complain(complaints.pop(event.get("test"), []))
             if output.error is not None and not event.get("server"):
@@ -11039,9 +11081,10 @@ def start(settings, output):
         if daemon is not None:
             daemon.fail(error)
         # iperf3: with -J a client prints nothing at all here, nor does either of a pidfile.
-        if text or (settings.server and error.number != 135):
+        number = getattr(error, "number", 0)
+        if text or (settings.server and number != 135):
             output.complain(["iperf3: error - %s" % error.told()])
-        if text and settings.server and error.number != 135:
+        if text and settings.server and number != 135:
             output.complain(["iperf3: exiting"])
     finally:
         if pidfile is not None:

@@ -497,6 +497,23 @@ class HostileClients(unittest.TestCase):
                 self.assertEqual(receive(control, 1), b"\x0e")
                 control.sendall(b"\x10")
 
+    def test_who_trickled_on_after_an_early_end_held_the_server(self):
+        control, cookie = support.set_up(self.port, time=30)
+        with control, connect(self.port) as data:
+            data.sendall(cookie)
+            self.assertEqual(receive(control, 2), b"\x01\x02")
+            control.sendall(b"\x04")
+            control.settimeout(0.04)
+            end = time.monotonic() + 20.0
+            while time.monotonic() < end:  # the server comes to the results all the same
+                data.sendall(b"x")
+                try:
+                    self.assertEqual(control.recv(1), b"\x0d")
+                    break
+                except socket.timeout:
+                    pass
+            self.assertLess(time.monotonic(), end)
+
     def test_unknown_state_while_running(self):
         with connect(self.port) as control:
             control.sendall(COOKIE + frame(PARAMETERS))

