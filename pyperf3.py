@@ -3035,7 +3035,7 @@ class Outage:
 
 
 _SHORT_OUTAGE = 0.1  # seconds that are not worth a word
-_MOST_REFUSALS, _REFUSAL_MEMORY = 5, 30.0  # that end a stream; seconds after which they are forgotten
+_MOST_REFUSALS, _REFUSAL_MEMORY = 5, 30.0  # that end a stream; seconds
 
 # Errors of a socket that cannot do GSO after all.
 _NO_SEGMENTS = (errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.ENOPROTOOPT, errno.EOPNOTSUPP)
