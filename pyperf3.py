@@ -29,7 +29,10 @@ Sections (each uses only what stands above it):
     units           sizes and rates, read and printed
     settings        the table of options, and Settings
     wire            bytes to values and back, without sockets
-    kernel          socket options, TCP_INFO, CPU time, processes
+    system          processes, memory, CPU time, descriptors, files
+    sockets         socket options, TCP_INFO, listeners
+    datagrams       UDP's hellos, headers and batches
+    authentication  RSA, users, and whom a server lets in
     tls             TLS sockets, contexts and certificates
     quic            QUIC sockets, by an optional library
     statistics      counters to figures
@@ -1824,246 +1827,338 @@ def stream_ids(count):
     return [1] + list(range(3, count + 2)) if count else []
 
 
-# Authentication: a client sends its name, password and time, encrypted with the server's public
-# key (RSA) and in Base64. The users' file has digests of the passwords.
-
-def credentials(user, password, now):
-    """Return the text that a client encrypts, as bytes. now: seconds since 1970."""
-    return to_bytes("user: %s\npwd:  %s\nts:   %d" % (user, password, now))
-
-
-def read_credentials(data):
-    """Return the (user, password, seconds since 1970) of a decrypted text, None if it is none.
-
-    As iperf3's sscanf reads it: any white space between the words, none within them.
-    """
-    words = [word.decode("utf-8", "surrogateescape") for word in data.split()]
-    if len(words) < 6 or words[0::2][:3] != ["user:", "pwd:", "ts:"]:
-        return None
-    match = _number_prefix(words[5], "[+-]?[0-9]{1,18}")
-    return (words[1], words[3], int(match.group())) if match else None
-
-
-def read_users(text):
-    """Return {user: digest} of a users' file; of two lines for a user the first counts."""
-    users = {}
-    for line in text.replace("\r", "\n").split("\n"):
-        if line and not line.startswith("#") and "," in line:
-            user, digest = line.split(",")[:2]
-            users.setdefault(user, digest)
-    return users
-
-
-def password_digest(user, password):
-    """Return the lower-case hexadecimal digest of a users' file: SHA-256 of {user}password."""
-    import hashlib
-    return hashlib.sha256(to_bytes("{%s}%s" % (user, password))).hexdigest()
-
-
-class Gate:
-    """Decide whom a server lets in."""
-
-    def __init__(self, decrypt, users, threshold):
-        """decrypt: a function from a token to its text, or None; users: returns {user: digest};
-        threshold: seconds that the clocks may differ.
-        """
-        self._decrypt = decrypt
-        self._users = users
-        self._threshold = threshold
-        self._taken = {}  # digests of tokens that were taken, and when these become stale
-
-    def admits(self, token):
-        """Return whether a client with this token (bytes) may test, now.
-
-        Raises OSError if the users' file cannot be read.
-        """
-        import hashlib
-        import hmac
-        found = read_credentials(self._decrypt(token) or b"")
-        if found is None:
-            return False
-        user, password, seconds = found
-        now = time.time()
-        digest = self._users().get(user, "")
-        good = hmac.compare_digest(to_bytes(password_digest(user, password)), to_bytes(digest))
-        if not good or abs(now - seconds) > self._threshold:
-            return False
-        # differs: iperf3 takes a token as often as somebody sends it.
-        self._taken = {key: until for key, until in self._taken.items() if until >= now}
-        mark = hashlib.sha256(token.lstrip(b"\0")).digest()  # it is a number
-        if mark in self._taken:
-            return False
-        self._taken[mark] = seconds + self._threshold
-        return True
-
-
-# The first datagram of a UDP stream, from the client, and the answer to it: iperf3's native
-# integers, new (since 3.12) and old, of little-endian and of big-endian hosts.
-HELLOS = {
-    b"9876": b"6789",
-    b"6789": b"9876",
-    b"\x15\xcd\x5b\x07": b"\xb1\x68\xde\x3a",
-    b"\x07\x5b\xcd\x15": b"\x3a\xde\x68\xb1",
-}
-HELLO = b"9876"
-HELLO_REPLIES = frozenset(HELLOS.values())
-
-
-def header_size(wide):
-    """Return the bytes of a datagram's header with a counter of 32 or (wide) 64 bits."""
-    return 16 if wide else 12
-
-
-def answer_to_hello(data, length, wide):
-    """Return the answer to a client's hello, None if a datagram is none.
-
-    length, wide: size of the test's datagrams, and whether their counters have 64 bits.
-    """
-    if len(data) == length and not any(data[8:header_size(wide)]):
-        return HELLOS[HELLO]
-    return HELLOS.get(bytes(data))
-
-
-def repeated_hello(now, length, wide):
-    """Return what a client sends when a hello was not answered: a datagram with the number 0.
-
-    Data is numbered from 1, so that a pyperf3 server knows it. An iperf3 server whose answer was
-    lost takes it for data that came late: one datagram out of order, and no harm else.
-    """
-    header = DatagramHeaders(bytearray(header_size(wide)), wide)
-    header.write(0, 1, now)
-    return bytes(header.memory).ljust(length, b"\0")
-
-
-@functools.lru_cache(maxsize=None)
-def counter_table():
-    """Return 0 to 65535 as big-endian numbers of 16 bits, a memoryview."""
-    numbers = array.array("H", range(65536))
-    if sys.byteorder == "little":
-        numbers.byteswap()
-    return memoryview(numbers)
-
-
-@functools.lru_cache(maxsize=1024)
-def header_layout(wide, spacing, count):
-    """Return the Struct of so many headers; many streams use the same."""
-    each = ("IIQ" if wide else "III") + "%dx" % (spacing - header_size(wide))
-    return struct.Struct("!" + each * count)
-
-
-class DatagramHeaders:
-    """Headers of UDP datagrams in a row: seconds, microseconds, and the counter.
-
-    All big-endian; the counter, from 1, has 32 or (wide) 64 bits.
-    """
-
-    def __init__(self, memory, wide, spacing=0):
-        """memory: of a whole number of headers, writable unless they are only read.
-
-        spacing: bytes from one to the next, if they do not follow each other; for writing a
-        multiple of 4.
-        """
-        self.memory = memoryview(memory).cast("B")
-        self.size = header_size(wide)
-        self._spacing = spacing or self.size
-        self.limit = len(self.memory) // self._spacing
-        self._wide = wide
-        self._one = struct.Struct("!IIQ" if wide else "!III")
-        self._columns = {}  # views of the low counters and microseconds of so many headers
-        self._table = None
-
-    def _make_columns(self):
-        # Of two counters in a row only the low 16 bits differ, but for one in 65536. They come
-        # from a table: a column of a whole batch is one assignment, or one comparison.
-        self._table = counter_table()
-        words, halves = self.memory.cast("I"), self.memory.cast("H")
-        step, last = self._spacing // 2, self.size // 2 - 1
-        self._seconds, self._micros = words[0::step // 2], words[1::step // 2]
-        self._low = halves[last::step]
-        self._high = [halves[at::step] for at in range(4, last)]
-        self._second = self._high_part = None
-
-    def room(self, counter):
-        """Return how many headers one write() may take from this counter on."""
-        return min(self.limit, 65536 - (counter & 0xffff))
-
-    def _fill(self, column, data):
-        column[:] = memoryview(data * self.limit).cast(column.format)
-
-    def write(self, counter, count, now):
-        """Write `count` headers (at most room()) from `counter` on, all of the time `now`."""
-        if self._table is None:
-            self._make_columns()
-        second = int(now)
-        if second != self._second:
-            self._second = second
-            self._fill(self._seconds, struct.pack("!I", second & 0xffffffff))
-        self._fill(self._micros, struct.pack("!I", int((now - second) * 1000000)))
-        high = counter >> 16
-        if high != self._high_part:
-            self._high_part = high
-            parts = struct.pack("!Q", high & 0xffffffffffffffff)[-2 * len(self._high):]
-            for number, column in enumerate(self._high):
-                self._fill(column, parts[2 * number:2 * number + 2])
-        low = counter & 0xffff
-        self._low[:count] = self._table[low:low + count]
-
-    def read(self, count):
-        """Return the (seconds, microseconds, counters) of the first headers, as tuples."""
-        values = header_layout(self._wide, self._spacing, count).unpack_from(self.memory)
-        return values[0::3], values[1::3], values[2::3]
-
-    def read_runs(self, counter, count):
-        """Return [(seconds, microseconds, how many)] of the first headers, of equal stamps.
-
-        None if they are not numbered from `counter` on, or their stamps are not in order. A
-        quick look, for what came as one piece: of the high bits only the ends are seen.
-        """
-        read, memory, spacing = self._one.unpack_from, self.memory, self._spacing
-        second, micro, first = read(memory)
-        last_second, last_micro, last = read(memory, (count - 1) * spacing)
-        low = counter & 0xffff
-        if first != counter or last != counter + count - 1 or second != last_second or (
-                spacing % 4 or low + count > 65536):
-            return None
-        columns = self._columns.get(count)
-        if columns is None:
-            if self._table is None:
-                self._make_columns()
-            columns = self._columns[count] = self._low[:count], self._micros[:count]
-        if columns[0].tobytes() != self._table[low:low + count].tobytes():
-            return None
-        # One stamp or two are usual.
-        stamps = columns[1].tobytes()
-        if last_micro == micro:
-            if stamps == stamps[:4] * count:
-                return [(second, micro, count)]
-        else:
-            at = stamps.find(stamps[-4:]) // 4
-            if stamps == stamps[:4] * at + stamps[-4:] * (count - at):
-                return [(second, micro, at), (second, last_micro, count - at)]
-        return self._find_runs(second, columns[1].tolist())
-
-    def _find_runs(self, second, stamps):
-        runs, at, count = [], 0, len(stamps)
-        while at < count:
-            length = stamps.count(stamps[at])
-            if at + length > count or stamps[at + length - 1] != stamps[at]:
-                return None
-            runs.append((second, self._one.unpack_from(self.memory, at * self._spacing)[1],
-                         length))
-            at += length
-        return runs
-
-
 ###############################################################################
-# kernel ######################################################################
+# system ######################################################################
 ###############################################################################
-# Socket options, TCP_INFO, CPU time, processes: what differs from system to
+# Processes, memory, CPU time, descriptors, files: what differs from system to
 # system. Each is probed, and has a plain twin or a clear error. Nothing here
 # knows of tests.
 
 _LINUX = sys.platform.startswith("linux")
+# Numbers of Linux that differ on a few old architectures.
+_USUAL = _LINUX and not getattr(os, "uname", lambda: (0, 0, 0, 0, ""))()[4].startswith(
+    ("alpha", "mips", "parisc", "sparc"))
+CAN_SEND_FILES = hasattr(os, "sendfile")
+
+
+def cpu_times():
+    """Return the (user, system) CPU seconds of this process so far."""
+    if resource is not None:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return usage.ru_utime, usage.ru_stime
+    times = os.times()
+    return times[0], times[1]
+
+
+def set_affinity(cpu):
+    """Let this process run on one CPU; returns the CPUs that it had. Raises IperfError 132."""
+    try:
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {cpu})
+        return before
+    except AttributeError:
+        raise IperfError(132, system_error(errno.ENOSYS))
+    except OSError as error:
+        raise IperfError(132, error)
+
+
+def system_info():
+    """Return sysname, nodename, release, version and machine of this host, as iperf3 does."""
+    if hasattr(os, "uname"):
+        return " ".join(os.uname())
+    import sysconfig
+    # Windows; platform.uname() asks a service, or another program, which may hang
+    release, build = "%d.%d" % sys.getwindowsversion()[:2], sys.getwindowsversion()[2]
+    return " ".join(("Windows", socket.gethostname(), release, "%s.%d" % (release, build),
+                     sysconfig.get_platform().rpartition("-")[2].upper()))
+
+
+def replaced_calls():
+    """Return which package has put its own in place of calls that block, None if none has.
+
+    gevent and eventlet do that, so that threads are none and a socket never blocks.
+    """
+    start = getattr(sys.modules.get("_thread"), "start_new_thread", None)
+    for each in (socket.socket, select.select, time.sleep, start):
+        package = str(getattr(each, "__module__", None)).partition(".")[0]
+        if package in ("gevent", "eventlet"):
+            return package
+    if isinstance(socket.socket, type) and issubclass(socket.socket, socket.SocketType):
+        return None
+    return str(getattr(socket.socket, "__module__", None))
+
+
+# Of a control group's memory: where it is mounted, its name in /proc/self/cgroup, its limits, its
+# use, what of that is given back when it is needed.
+_MEMORY_GROUPS = (
+    ("/sys/fs/cgroup", b"", ("memory.max", "memory.high"), "memory.current",
+     (b"inactive_file", b"active_file", b"slab_reclaimable")),
+    ("/sys/fs/cgroup/unified", b"", ("memory.max", "memory.high"), "memory.current",
+     (b"inactive_file", b"active_file", b"slab_reclaimable")),
+    ("/sys/fs/cgroup/memory", b"memory", ("memory.limit_in_bytes",), "memory.usage_in_bytes",
+     (b"total_inactive_file", b"total_active_file")),
+)
+
+
+def _read_words(path):
+    """Return the words of a small file of the system, none if it cannot be read."""
+    try:
+        with open(path, "rb", 0) as handle:
+            return handle.read(65536).split()
+    except OSError:
+        return []
+
+
+def _group_memory(folder, limits, use, spare):
+    """Return how many bytes a control group may still take, None without a limit."""
+    limits = [int(word) for name in limits for word in _read_words(folder + "/" + name)
+              if word.isdigit() and int(word) < 2 ** 60]  # version 1 has a number for none
+    used = _read_words(folder + "/" + use)
+    if not limits or not used:
+        return None
+    words = _read_words(folder + "/memory.stat")
+    return min(limits) - int(used[0]) + sum(
+        int(value) for name, value in zip(words[0::2], words[1::2]) if name in spare)
+
+
+def free_memory():
+    """Return how many bytes more this host, and its control groups, let this program take.
+
+    None where nobody can tell (all but Linux).
+    """
+    words = _read_words("/proc/meminfo")
+    free = [int(words[at + 1]) * 1024 for at, word in enumerate(words[:-1])
+            if word == b"MemAvailable:"]
+    try:
+        with open("/proc/self/cgroup", "rb") as handle:
+            groups = [line.rstrip(b"\n").split(b":", 2)[1:] for line in handle]
+    except OSError:
+        groups = []
+    for root, controller, limits, use, spare in _MEMORY_GROUPS:
+        for names, path in groups:
+            if controller in names.split(b","):
+                # Upwards: in a container some of the path may not be there, or be another one.
+                path = os.fsdecode(path)
+                while True:
+                    free.append(_group_memory(root + path.rstrip("/"), limits, use, spare))
+                    if not path.strip("/"):
+                        break
+                    path = path.rpartition("/")[0]
+    return min((each for each in free if each is not None), default=None)
+
+
+def spare_address_space():
+    """Let threads take little of it where it is limited (ulimit -v), else they take 72 MiB each."""
+    if resource is None or not hasattr(resource, "RLIMIT_AS") or (
+            resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY):
+        return
+    try:
+        import threading
+        threading.stack_size(512 * 1024)
+        import ctypes
+        ctypes.CDLL(None).mallopt(-8, 1)  # glibc's M_ARENA_MAX: one heap for all
+    except (ImportError, AttributeError, OSError, TypeError, ValueError, RuntimeError):
+        pass
+
+
+def offer_to_killer():
+    """Let this process, rather than its parent, be ended where memory runs out (Linux)."""
+    try:
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        try:
+            os.write(descriptor, b"1000")
+        finally:
+            os.close(descriptor)
+    except OSError:
+        pass
+
+
+def can_fork():
+    """Return whether this program can fork safely: it must have no other threads."""
+    if not hasattr(os, "fork") or mmap is None:
+        return False
+    threading = sys.modules.get("threading")
+    return threading is None or threading.active_count() == 1
+
+
+_MOST_DESCRIPTORS = 65536  # that are looked at where nobody can tell which are open
+
+
+def descriptor_limit():
+    """Return how many descriptors this process may have, 1024 where nobody can tell."""
+    if resource is None:
+        return 1024
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 2 ** 31 if limit == resource.RLIM_INFINITY else limit
+
+
+def is_stopped(pid):
+    """Return whether a process was stopped by a signal or a debugger (Linux; elsewhere False)."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as handle:
+            return handle.read().rpartition(b")")[2].split()[0] in (b"T", b"t")  # proc(5)
+    except (OSError, IndexError):
+        return False
+
+
+def prefer_throughput():
+    """Ask the scheduler not to let this thread interrupt others when it wakes up (Linux)."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    except (AttributeError, OSError):
+        pass
+
+
+def shared_memory(size):
+    """Return zeroed memory of `size` bytes that forked processes share, page-aligned."""
+    return mmap.mmap(-1, size) if mmap is not None else bytearray(size)
+
+
+def private_memory(size):
+    """Return zeroed memory of `size` bytes of this process alone, page-aligned."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return shared_memory(size)
+
+
+def close_descriptors(keep):
+    """Close every descriptor of this process but those in `keep`."""
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        if folder == "/proc/self/fd" or len(names) > 4:  # FreeBSD's /dev/fd may list 0-2 only
+            end = max(int(name) for name in names) + 1
+            break
+    else:
+        end = min(descriptor_limit(), _MOST_DESCRIPTORS)  # the limit may be a billion
+    begin = 0
+    for descriptor in sorted(keep) + [end]:
+        if begin < descriptor:  # of no range at all some Pythons make everything
+            os.closerange(begin, descriptor)
+        begin = max(begin, descriptor + 1)
+
+
+def open_unblocked(path, flags, number=14, mode=0o600):
+    """Return a file, unbuffered; a pipe without another end is an error, not a wait.
+
+    mode: of a new file. Raises IperfError `number`.
+    """
+    try:
+        waits_not = getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags | waits_not | getattr(os, "O_BINARY", 0), mode)
+        try:
+            if waits_not:
+                os.set_blocking(descriptor, True)
+            return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", 0)
+        except BaseException:  # it is a directory
+            os.close(descriptor)
+            raise
+    except (OSError, ValueError) as error:
+        raise IperfError(number, error if isinstance(error, OSError)
+                         else OSError(errno.EINVAL, str(error)))
+
+
+def is_pipe(handle):
+    return stat.S_ISFIFO(os.fstat(handle.fileno()).st_mode)
+
+
+def file_size(handle):
+    """Return the size of an open file, None of what has none: a pipe, a terminal."""
+    mode = os.fstat(handle.fileno()).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+        return None
+    here = handle.tell()
+    size = handle.seek(0, os.SEEK_END)
+    handle.seek(here)
+    return size
+
+
+def open_payload(path, writing=False):
+    """Return the file of -F, unbuffered; calls on a pipe return None where they would block.
+
+    Raises IperfError 14.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC if writing else os.O_RDONLY
+    try:
+        handle = open_unblocked(path, flags)
+    except IperfError as error:
+        # A socket, or another user's: it cannot be opened again.
+        own = path[len("/dev/fd/"):] if path.startswith("/dev/fd/") else ""
+        own = {"/dev/stdin": "0", "/dev/stdout": "1"}.get(path, own)
+        if own.isdigit():
+            try:
+                return os.fdopen(os.dup(int(own)), "wb" if writing else "rb", 0)
+            except OSError:
+                pass
+        if error.errno == errno.ENXIO:
+            is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
+            error.cause = OSError(errno.EPIPE, "%s %s" % (
+                path, "is a socket" if is_socket else "is a pipe that nobody reads"))
+        raise error
+    if is_pipe(handle) and hasattr(select, "poll") and hasattr(os, "set_blocking"):
+        os.set_blocking(handle.fileno(), False)
+    return handle
+
+
+def open_safely(path, flags, number, mode):
+    """Return a file like open_unblocked(), but none that another user could have put there.
+
+    Neither through their symbolic link, nor theirs in a folder that everybody may write to, nor
+    one with another name elsewhere: a program of root's would write where they point it to.
+    Raises IperfError `number`.
+    """
+    mine = (getattr(os, "geteuid", lambda: 0)(), 0)
+    handle = None
+    try:
+        if not (os.path.islink(path) and os.lstat(path).st_uid in mine):
+            flags |= getattr(os, "O_NOFOLLOW", 0)
+        handle = open_unblocked(path, flags, number, mode)
+        found, folder = os.fstat(handle.fileno()), os.stat(os.path.dirname(os.path.abspath(path)))
+        if folder.st_mode & stat.S_ISVTX and (stat.S_ISREG(found.st_mode)
+                                              or stat.S_ISFIFO(found.st_mode)):
+            if found.st_uid not in mine or found.st_nlink > 1:
+                raise OSError(errno.EPERM, "it belongs to another user")
+        return handle
+    except (OSError, ValueError) as error:
+        if handle is not None:
+            handle.close()
+        raise IperfError(number, error if isinstance(error, OSError) else str(error))
+    except IperfError as error:
+        if error.errno == errno.ELOOP:
+            error = IperfError(number, "it is a symbolic link of another user")
+        raise error
+
+
+def memory_file():
+    """Return a file without a name, in memory where the system can. Raises OSError, ImportError."""
+    try:
+        return os.fdopen(os.memfd_create("pyperf3"), "w+b")
+    except (AttributeError, OSError):  # a sandbox may refuse it
+        import tempfile
+        return tempfile.TemporaryFile()
+
+
+def payload_file(block):
+    """Return an unlinked file that holds `block`, for sendfile. Raises IperfError 200."""
+    try:
+        handle = memory_file()
+        handle.write(block)
+        handle.flush()
+        return handle
+    except ImportError as error:
+        raise IperfError(200, OSError(errno.ENOSYS, "this Python has no module " + error.name))
+    except OSError as error:
+        raise IperfError(200, error)
+
+
+###############################################################################
+# sockets #####################################################################
+###############################################################################
+# Socket options, TCP_INFO, listeners: each option is probed, and where it fails
+# there is a warning, a twin or an error. Nothing here knows of tests.
+
 _AF_INET6 = getattr(socket, "AF_INET6", 0x7FFF)  # no family: every call refuses it
 _IPPROTO_IPV6 = getattr(socket, "IPPROTO_IPV6", 41)  # Windows: since Python 3.8
 _IPV6_V6ONLY = getattr(socket, "IPV6_V6ONLY", 26 if _LINUX else 27)
@@ -2075,14 +2170,10 @@ _TCP_INFO = getattr(socket, "TCP_INFO", 11) if _LINUX else None
 _IPV6_TCLASS = getattr(socket, "IPV6_TCLASS", 67 if _LINUX else None)
 _MSG_TRUNC = getattr(socket, "MSG_TRUNC", 0) if _LINUX else 0
 _MSG_WAITALL = getattr(socket, "MSG_WAITALL", 0)
-CAN_SEND_FILES = hasattr(os, "sendfile")
 _MSG_DONTWAIT = getattr(socket, "MSG_DONTWAIT", 0x40 if _LINUX else 0)
 # Windows can not tell a call not to wait; and when SO_RCVTIMEO or SO_SNDTIMEO has ended a call
 # there, "the socket state is indeterminate". So no call on a worker's socket waits there.
 _CALLS_WAIT = bool(_MSG_DONTWAIT)
-# Numbers of Linux that differ on a few old architectures.
-_USUAL = _LINUX and not getattr(os, "uname", lambda: (0, 0, 0, 0, ""))()[4].startswith(
-    ("alpha", "mips", "parisc", "sparc"))
 _SO_MAX_PACING_RATE = 47  # Linux
 _SO_RCVBUFFORCE = 33  # Linux: a receive buffer beyond the system's limit, for root
 _SO_TIMESTAMPNS = 35  # Linux: the time when a datagram came, with the datagram
@@ -2278,18 +2369,6 @@ def prepare_control(sock, settings):
                       " Retries-count (%d)" % used)
         raise error
     return used
-
-
-def set_affinity(cpu):
-    """Let this process run on one CPU; returns the CPUs that it had. Raises IperfError 132."""
-    try:
-        before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {cpu})
-        return before
-    except AttributeError:
-        raise IperfError(132, system_error(errno.ENOSYS))
-    except OSError as error:
-        raise IperfError(132, error)
 
 
 def set_tos(sock, tos):
@@ -2710,186 +2789,169 @@ def open_datagram_socket(family, place, device=None, prepare=None):
         raise
 
 
-# RSA: with the package `cryptography`, else with the host's command `openssl`; never with
-# arithmetic of our own.
+###############################################################################
+# datagrams ###################################################################
+###############################################################################
+# UDP's hellos and headers, and batches of datagrams. Nothing here knows of
+# tests.
 
-class KeyTrouble(Exception):
-    """A key could not be used; str() says why. `encrypted`: for want of its passphrase."""
-
-    def __init__(self, text, encrypted=False):
-        Exception.__init__(self, text)
-        self.encrypted = encrypted
-
-
-class _LibraryRsa:
-    """RSA with the package cryptography."""
-
-    def __init__(self):
-        import warnings
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a Python that is too old for it, say
-            from cryptography.hazmat.backends import default_backend
-            from cryptography.hazmat.primitives import hashes, serialization
-            from cryptography.hazmat.primitives.asymmetric import padding, rsa
-        self._backend = default_backend()
-        self._serialization, self._padding, self._rsa = serialization, padding, rsa
-        self._hashes = hashes
-
-    def _pad(self, pkcs1):
-        if pkcs1:
-            return self._padding.PKCS1v15()
-        sha1 = self._hashes.SHA1()
-        return self._padding.OAEP(self._padding.MGF1(sha1), sha1, None)
-
-    def load(self, path, pem, private, passphrase):
-        try:
-            if private:
-                key = self._serialization.load_pem_private_key(pem, passphrase, self._backend)
-            else:
-                key = self._serialization.load_pem_public_key(pem, self._backend)
-        except Exception as error:
-            encrypted = private and b"ENCRYPTED" in pem and passphrase is None
-            raise KeyTrouble(str(error) or type(error).__name__, encrypted)
-        if not isinstance(key, (self._rsa.RSAPublicKey, self._rsa.RSAPrivateKey)):
-            raise KeyTrouble("it is no RSA key")
-        return key
-
-    def encrypt(self, key, data, pkcs1):
-        return key.encrypt(data, self._pad(pkcs1))
-
-    def decrypt(self, key, data, pkcs1):
-        return key.decrypt(data, self._pad(pkcs1))
+# The first datagram of a UDP stream, from the client, and the answer to it: iperf3's native
+# integers, new (since 3.12) and old, of little-endian and of big-endian hosts.
+HELLOS = {
+    b"9876": b"6789",
+    b"6789": b"9876",
+    b"\x15\xcd\x5b\x07": b"\xb1\x68\xde\x3a",
+    b"\x07\x5b\xcd\x15": b"\x3a\xde\x68\xb1",
+}
+HELLO = b"9876"
+HELLO_REPLIES = frozenset(HELLOS.values())
 
 
-def run_openssl(arguments, data, passphrase=None):
-    """Run openssl; returns its output. passphrase: of a private key, handed over in a pipe."""
-    import subprocess
-    secret = [name for name in os.environ if name.endswith("IPERF3_PASSWORD")]
-    more = {"env": {name: value for name, value in os.environ.items() if name not in secret}}
-    pipe = None
-    try:
-        if passphrase is not None and os.name == "posix":
-            pipe = os.pipe()
-            os.write(pipe[1], passphrase[:1024] + b"\n")
-            arguments = arguments + ["-passin", "fd:%d" % pipe[0]]
-            more["pass_fds"] = (pipe[0],)
-        elif passphrase is not None:
-            more["env"]["PYPERF3_PASSPHRASE"] = passphrase.decode("utf-8", "replace")
-            arguments = arguments + ["-passin", "env:PYPERF3_PASSPHRASE"]
-        process = subprocess.Popen(
-            ["openssl"] + arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, **more)
-        if pipe:
-            os.close(pipe[1])
-            pipe = (pipe[0], None)
-        output, errors = process.communicate(data, timeout=STEP_TIMEOUT)
-    except (OSError, ValueError) as error:
-        raise KeyTrouble("openssl: %s" % (getattr(error, "strerror", None) or error))
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        raise KeyTrouble("openssl: timed out")
-    finally:
-        for end in pipe or ():
-            if end is not None:
-                os.close(end)
-    if process.returncode:
-        text = errors.decode("utf-8", "replace").strip().split("\n")[0]
-        raise KeyTrouble("openssl: %s" % text)
-    return output
+def header_size(wide):
+    """Return the bytes of a datagram's header with a counter of 32 or (wide) 64 bits."""
+    return 16 if wide else 12
 
 
-class _CommandRsa:
-    """RSA with the command openssl."""
+def answer_to_hello(data, length, wide):
+    """Return the answer to a client's hello, None if a datagram is none.
 
-    def __init__(self):
-        run_openssl(["version"], b"")
-
-    def load(self, path, pem, private, passphrase):
-        """Return (path, passphrase) of a private key, a public one as openssl likes it."""
-        if private:
-            if b"ENCRYPTED" in pem and passphrase is None:
-                raise KeyTrouble("the key is encrypted", True)
-            run_openssl(["rsa", "-noout", "-in", path], b"", passphrase or b"")
-            return path, passphrase or b""
-        if b"BEGIN RSA PUBLIC" in pem:  # PKCS#1, which pkeyutl does not read
-            return None, run_openssl(["rsa", "-RSAPublicKey_in", "-pubout"], pem)
-        run_openssl(["rsa", "-pubin", "-pubout"], pem)
-        return path, None
-
-    @staticmethod
-    def _options(pkcs1):
-        return ["-pkeyopt", "rsa_padding_mode:" + ("pkcs1" if pkcs1 else "oaep")]
-
-    def encrypt(self, key, data, pkcs1):
-        path, pem = key
-        arguments = ["pkeyutl", "-encrypt", "-pubin", "-inkey"]
-        if path is not None:
-            return run_openssl(arguments + [path] + self._options(pkcs1), data)
-        import tempfile
-        with tempfile.NamedTemporaryFile() as handle:
-            handle.write(pem)
-            handle.flush()
-            return run_openssl(arguments + [handle.name] + self._options(pkcs1), data)
-
-    def decrypt(self, key, data, pkcs1):
-        path, passphrase = key
-        return run_openssl(["pkeyutl", "-decrypt", "-inkey", path] + self._options(pkcs1), data,
-                         passphrase)
+    length, wide: size of the test's datagrams, and whether their counters have 64 bits.
+    """
+    if len(data) == length and not any(data[8:header_size(wide)]):
+        return HELLOS[HELLO]
+    return HELLOS.get(bytes(data))
 
 
-def has_rsa():
-    """Return whether this host has RSA, without loading it."""
-    try:
-        import importlib.util
-        import shutil
-        return importlib.util.find_spec("cryptography") is not None or bool(
-            shutil.which("openssl"))
-    except (ImportError, ValueError):
-        return False
+def repeated_hello(now, length, wide):
+    """Return what a client sends when a hello was not answered: a datagram with the number 0.
+
+    Data is numbered from 1, so that a pyperf3 server knows it. An iperf3 server whose answer was
+    lost takes it for data that came late: one datagram out of order, and no harm else.
+    """
+    header = DatagramHeaders(bytearray(header_size(wide)), wide)
+    header.write(0, 1, now)
+    return bytes(header.memory).ljust(length, b"\0")
 
 
-class RsaKey:
-    """A key from a PEM file: of PKCS#1, PKCS#8 or SPKI."""
+@functools.lru_cache(maxsize=None)
+def counter_table():
+    """Return 0 to 65535 as big-endian numbers of 16 bits, a memoryview."""
+    numbers = array.array("H", range(65536))
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return memoryview(numbers)
 
-    def __init__(self, path, private, passphrase=None):
-        """passphrase: bytes, of an encrypted private key. Raises KeyTrouble."""
-        try:
-            with open(path, "rb") as handle:
-                pem = handle.read(65536)
-        except (OSError, ValueError) as error:
-            raise KeyTrouble("%s: %s" % (path, getattr(error, "strerror", None) or error))
-        self._rsa = self._implementation()
-        self._key = self._rsa.load(path, pem, private, passphrase)
 
-    @staticmethod
-    def _implementation():
-        try:
-            return _LibraryRsa()
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:  # also one that is there and broken: its panic is no Exception
-            pass
-        try:
-            return _CommandRsa()
-        except (KeyTrouble, ImportError):
-            raise KeyTrouble("RSA needs the Python package cryptography, or the command openssl;"
-                             " neither is here")
+@functools.lru_cache(maxsize=1024)
+def header_layout(wide, spacing, count):
+    """Return the Struct of so many headers; many streams use the same."""
+    each = ("IIQ" if wide else "III") + "%dx" % (spacing - header_size(wide))
+    return struct.Struct("!" + each * count)
 
-    def encrypt(self, data, pkcs1=False):
-        """Return `data` encrypted with a public key. Raises KeyTrouble."""
-        try:
-            return self._rsa.encrypt(self._key, data, pkcs1)
-        except Exception as error:
-            raise KeyTrouble("name and password may be too long for this key (%s)" % (
-                str(error) or type(error).__name__))
 
-    def decrypt(self, data, pkcs1=False):
-        """Return `data` decrypted with a private key, None if it is nothing of this key's."""
-        try:
-            return self._rsa.decrypt(self._key, data, pkcs1)
-        except Exception:
+class DatagramHeaders:
+    """Headers of UDP datagrams in a row: seconds, microseconds, and the counter.
+
+    All big-endian; the counter, from 1, has 32 or (wide) 64 bits.
+    """
+
+    def __init__(self, memory, wide, spacing=0):
+        """memory: of a whole number of headers, writable unless they are only read.
+
+        spacing: bytes from one to the next, if they do not follow each other; for writing a
+        multiple of 4.
+        """
+        self.memory = memoryview(memory).cast("B")
+        self.size = header_size(wide)
+        self._spacing = spacing or self.size
+        self.limit = len(self.memory) // self._spacing
+        self._wide = wide
+        self._one = struct.Struct("!IIQ" if wide else "!III")
+        self._columns = {}  # views of the low counters and microseconds of so many headers
+        self._table = None
+
+    def _make_columns(self):
+        # Of two counters in a row only the low 16 bits differ, but for one in 65536. They come
+        # from a table: a column of a whole batch is one assignment, or one comparison.
+        self._table = counter_table()
+        words, halves = self.memory.cast("I"), self.memory.cast("H")
+        step, last = self._spacing // 2, self.size // 2 - 1
+        self._seconds, self._micros = words[0::step // 2], words[1::step // 2]
+        self._low = halves[last::step]
+        self._high = [halves[at::step] for at in range(4, last)]
+        self._second = self._high_part = None
+
+    def room(self, counter):
+        """Return how many headers one write() may take from this counter on."""
+        return min(self.limit, 65536 - (counter & 0xffff))
+
+    def _fill(self, column, data):
+        column[:] = memoryview(data * self.limit).cast(column.format)
+
+    def write(self, counter, count, now):
+        """Write `count` headers (at most room()) from `counter` on, all of the time `now`."""
+        if self._table is None:
+            self._make_columns()
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            self._fill(self._seconds, struct.pack("!I", second & 0xffffffff))
+        self._fill(self._micros, struct.pack("!I", int((now - second) * 1000000)))
+        high = counter >> 16
+        if high != self._high_part:
+            self._high_part = high
+            parts = struct.pack("!Q", high & 0xffffffffffffffff)[-2 * len(self._high):]
+            for number, column in enumerate(self._high):
+                self._fill(column, parts[2 * number:2 * number + 2])
+        low = counter & 0xffff
+        self._low[:count] = self._table[low:low + count]
+
+    def read(self, count):
+        """Return the (seconds, microseconds, counters) of the first headers, as tuples."""
+        values = header_layout(self._wide, self._spacing, count).unpack_from(self.memory)
+        return values[0::3], values[1::3], values[2::3]
+
+    def read_runs(self, counter, count):
+        """Return [(seconds, microseconds, how many)] of the first headers, of equal stamps.
+
+        None if they are not numbered from `counter` on, or their stamps are not in order. A
+        quick look, for what came as one piece: of the high bits only the ends are seen.
+        """
+        read, memory, spacing = self._one.unpack_from, self.memory, self._spacing
+        second, micro, first = read(memory)
+        last_second, last_micro, last = read(memory, (count - 1) * spacing)
+        low = counter & 0xffff
+        if first != counter or last != counter + count - 1 or second != last_second or (
+                spacing % 4 or low + count > 65536):
             return None
+        columns = self._columns.get(count)
+        if columns is None:
+            if self._table is None:
+                self._make_columns()
+            columns = self._columns[count] = self._low[:count], self._micros[:count]
+        if columns[0].tobytes() != self._table[low:low + count].tobytes():
+            return None
+        # One stamp or two are usual.
+        stamps = columns[1].tobytes()
+        if last_micro == micro:
+            if stamps == stamps[:4] * count:
+                return [(second, micro, count)]
+        else:
+            at = stamps.find(stamps[-4:]) // 4
+            if stamps == stamps[:4] * at + stamps[-4:] * (count - at):
+                return [(second, micro, at), (second, last_micro, count - at)]
+        return self._find_runs(second, columns[1].tolist())
+
+    def _find_runs(self, second, stamps):
+        runs, at, count = [], 0, len(stamps)
+        while at < count:
+            length = stamps.count(stamps[at])
+            if at + length > count or stamps[at + length - 1] != stamps[at]:
+                return None
+            runs.append((second, self._one.unpack_from(self.memory, at * self._spacing)[1],
+                         length))
+            at += length
+        return runs
 
 
 # Batches of datagrams. A writer sends datagrams that share one payload, each behind a header of
@@ -3230,304 +3292,264 @@ class BatchReader:
         return [second + nano * 1e-9 for second, nano in zip(values[0::2], values[1::2])]
 
 
-def cpu_times():
-    """Return the (user, system) CPU seconds of this process so far."""
-    if resource is not None:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return usage.ru_utime, usage.ru_stime
-    times = os.times()
-    return times[0], times[1]
+###############################################################################
+# authentication ##############################################################
+###############################################################################
+# RSA, names and passwords, and who is let in.
+
+# RSA: with the package `cryptography`, else with the host's command `openssl`; never with
+# arithmetic of our own.
+
+class KeyTrouble(Exception):
+    """A key could not be used; str() says why. `encrypted`: for want of its passphrase."""
+
+    def __init__(self, text, encrypted=False):
+        Exception.__init__(self, text)
+        self.encrypted = encrypted
 
 
-def system_info():
-    """Return sysname, nodename, release, version and machine of this host, as iperf3 does."""
-    if hasattr(os, "uname"):
-        return " ".join(os.uname())
-    import sysconfig
-    # Windows; platform.uname() asks a service, or another program, which may hang
-    release, build = "%d.%d" % sys.getwindowsversion()[:2], sys.getwindowsversion()[2]
-    return " ".join(("Windows", socket.gethostname(), release, "%s.%d" % (release, build),
-                     sysconfig.get_platform().rpartition("-")[2].upper()))
+class _LibraryRsa:
+    """RSA with the package cryptography."""
 
+    def __init__(self):
+        import warnings
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a Python that is too old for it, say
+            from cryptography.hazmat.backends import default_backend
+            from cryptography.hazmat.primitives import hashes, serialization
+            from cryptography.hazmat.primitives.asymmetric import padding, rsa
+        self._backend = default_backend()
+        self._serialization, self._padding, self._rsa = serialization, padding, rsa
+        self._hashes = hashes
 
-def replaced_calls():
-    """Return which package has put its own in place of calls that block, None if none has.
+    def _pad(self, pkcs1):
+        if pkcs1:
+            return self._padding.PKCS1v15()
+        sha1 = self._hashes.SHA1()
+        return self._padding.OAEP(self._padding.MGF1(sha1), sha1, None)
 
-    gevent and eventlet do that, so that threads are none and a socket never blocks.
-    """
-    start = getattr(sys.modules.get("_thread"), "start_new_thread", None)
-    for each in (socket.socket, select.select, time.sleep, start):
-        package = str(getattr(each, "__module__", None)).partition(".")[0]
-        if package in ("gevent", "eventlet"):
-            return package
-    if isinstance(socket.socket, type) and issubclass(socket.socket, socket.SocketType):
-        return None
-    return str(getattr(socket.socket, "__module__", None))
-
-
-# Of a control group's memory: where it is mounted, its name in /proc/self/cgroup, its limits, its
-# use, what of that is given back when it is needed.
-_MEMORY_GROUPS = (
-    ("/sys/fs/cgroup", b"", ("memory.max", "memory.high"), "memory.current",
-     (b"inactive_file", b"active_file", b"slab_reclaimable")),
-    ("/sys/fs/cgroup/unified", b"", ("memory.max", "memory.high"), "memory.current",
-     (b"inactive_file", b"active_file", b"slab_reclaimable")),
-    ("/sys/fs/cgroup/memory", b"memory", ("memory.limit_in_bytes",), "memory.usage_in_bytes",
-     (b"total_inactive_file", b"total_active_file")),
-)
-
-
-def _read_words(path):
-    """Return the words of a small file of the system, none if it cannot be read."""
-    try:
-        with open(path, "rb", 0) as handle:
-            return handle.read(65536).split()
-    except OSError:
-        return []
-
-
-def _group_memory(folder, limits, use, spare):
-    """Return how many bytes a control group may still take, None without a limit."""
-    limits = [int(word) for name in limits for word in _read_words(folder + "/" + name)
-              if word.isdigit() and int(word) < 2 ** 60]  # version 1 has a number for none
-    used = _read_words(folder + "/" + use)
-    if not limits or not used:
-        return None
-    words = _read_words(folder + "/memory.stat")
-    return min(limits) - int(used[0]) + sum(
-        int(value) for name, value in zip(words[0::2], words[1::2]) if name in spare)
-
-
-def free_memory():
-    """Return how many bytes more this host, and its control groups, let this program take.
-
-    None where nobody can tell (all but Linux).
-    """
-    words = _read_words("/proc/meminfo")
-    free = [int(words[at + 1]) * 1024 for at, word in enumerate(words[:-1])
-            if word == b"MemAvailable:"]
-    try:
-        with open("/proc/self/cgroup", "rb") as handle:
-            groups = [line.rstrip(b"\n").split(b":", 2)[1:] for line in handle]
-    except OSError:
-        groups = []
-    for root, controller, limits, use, spare in _MEMORY_GROUPS:
-        for names, path in groups:
-            if controller in names.split(b","):
-                # Upwards: in a container some of the path may not be there, or be another one.
-                path = os.fsdecode(path)
-                while True:
-                    free.append(_group_memory(root + path.rstrip("/"), limits, use, spare))
-                    if not path.strip("/"):
-                        break
-                    path = path.rpartition("/")[0]
-    return min((each for each in free if each is not None), default=None)
-
-
-def spare_address_space():
-    """Let threads take little of it where it is limited (ulimit -v), else they take 72 MiB each."""
-    if resource is None or not hasattr(resource, "RLIMIT_AS") or (
-            resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY):
-        return
-    try:
-        import threading
-        threading.stack_size(512 * 1024)
-        import ctypes
-        ctypes.CDLL(None).mallopt(-8, 1)  # glibc's M_ARENA_MAX: one heap for all
-    except (ImportError, AttributeError, OSError, TypeError, ValueError, RuntimeError):
-        pass
-
-
-def offer_to_killer():
-    """Let this process, rather than its parent, be ended where memory runs out (Linux)."""
-    try:
-        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    def load(self, path, pem, private, passphrase):
         try:
-            os.write(descriptor, b"1000")
-        finally:
-            os.close(descriptor)
-    except OSError:
-        pass
+            if private:
+                key = self._serialization.load_pem_private_key(pem, passphrase, self._backend)
+            else:
+                key = self._serialization.load_pem_public_key(pem, self._backend)
+        except Exception as error:
+            encrypted = private and b"ENCRYPTED" in pem and passphrase is None
+            raise KeyTrouble(str(error) or type(error).__name__, encrypted)
+        if not isinstance(key, (self._rsa.RSAPublicKey, self._rsa.RSAPrivateKey)):
+            raise KeyTrouble("it is no RSA key")
+        return key
+
+    def encrypt(self, key, data, pkcs1):
+        return key.encrypt(data, self._pad(pkcs1))
+
+    def decrypt(self, key, data, pkcs1):
+        return key.decrypt(data, self._pad(pkcs1))
 
 
-def can_fork():
-    """Return whether this program can fork safely: it must have no other threads."""
-    if not hasattr(os, "fork") or mmap is None:
-        return False
-    threading = sys.modules.get("threading")
-    return threading is None or threading.active_count() == 1
-
-
-_MOST_DESCRIPTORS = 65536  # that are looked at where nobody can tell which are open
-
-
-def descriptor_limit():
-    """Return how many descriptors this process may have, 1024 where nobody can tell."""
-    if resource is None:
-        return 1024
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 2 ** 31 if limit == resource.RLIM_INFINITY else limit
-
-
-def is_stopped(pid):
-    """Return whether a process was stopped by a signal or a debugger (Linux; elsewhere False)."""
+def run_openssl(arguments, data, passphrase=None):
+    """Run openssl; returns its output. passphrase: of a private key, handed over in a pipe."""
+    import subprocess
+    secret = [name for name in os.environ if name.endswith("IPERF3_PASSWORD")]
+    more = {"env": {name: value for name, value in os.environ.items() if name not in secret}}
+    pipe = None
     try:
-        with open("/proc/%d/stat" % pid, "rb") as handle:
-            return handle.read().rpartition(b")")[2].split()[0] in (b"T", b"t")  # proc(5)
-    except (OSError, IndexError):
-        return False
-
-
-def prefer_throughput():
-    """Ask the scheduler not to let this thread interrupt others when it wakes up (Linux)."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    except (AttributeError, OSError):
-        pass
-
-
-def shared_memory(size):
-    """Return zeroed memory of `size` bytes that forked processes share, page-aligned."""
-    return mmap.mmap(-1, size) if mmap is not None else bytearray(size)
-
-
-def private_memory(size):
-    """Return zeroed memory of `size` bytes of this process alone, page-aligned."""
-    if hasattr(mmap, "MAP_PRIVATE"):
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return shared_memory(size)
-
-
-def close_descriptors(keep):
-    """Close every descriptor of this process but those in `keep`."""
-    for folder in ("/proc/self/fd", "/dev/fd"):
-        try:
-            names = os.listdir(folder)
-        except OSError:
-            continue
-        if folder == "/proc/self/fd" or len(names) > 4:  # FreeBSD's /dev/fd may list 0-2 only
-            end = max(int(name) for name in names) + 1
-            break
-    else:
-        end = min(descriptor_limit(), _MOST_DESCRIPTORS)  # the limit may be a billion
-    begin = 0
-    for descriptor in sorted(keep) + [end]:
-        if begin < descriptor:  # of no range at all some Pythons make everything
-            os.closerange(begin, descriptor)
-        begin = max(begin, descriptor + 1)
-
-
-def open_unblocked(path, flags, number=14, mode=0o600):
-    """Return a file, unbuffered; a pipe without another end is an error, not a wait.
-
-    mode: of a new file. Raises IperfError `number`.
-    """
-    try:
-        waits_not = getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(path, flags | waits_not | getattr(os, "O_BINARY", 0), mode)
-        try:
-            if waits_not:
-                os.set_blocking(descriptor, True)
-            return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", 0)
-        except BaseException:  # it is a directory
-            os.close(descriptor)
-            raise
+        if passphrase is not None and os.name == "posix":
+            pipe = os.pipe()
+            os.write(pipe[1], passphrase[:1024] + b"\n")
+            arguments = arguments + ["-passin", "fd:%d" % pipe[0]]
+            more["pass_fds"] = (pipe[0],)
+        elif passphrase is not None:
+            more["env"]["PYPERF3_PASSPHRASE"] = passphrase.decode("utf-8", "replace")
+            arguments = arguments + ["-passin", "env:PYPERF3_PASSPHRASE"]
+        process = subprocess.Popen(
+            ["openssl"] + arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, **more)
+        if pipe:
+            os.close(pipe[1])
+            pipe = (pipe[0], None)
+        output, errors = process.communicate(data, timeout=STEP_TIMEOUT)
     except (OSError, ValueError) as error:
-        raise IperfError(number, error if isinstance(error, OSError)
-                         else OSError(errno.EINVAL, str(error)))
+        raise KeyTrouble("openssl: %s" % (getattr(error, "strerror", None) or error))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise KeyTrouble("openssl: timed out")
+    finally:
+        for end in pipe or ():
+            if end is not None:
+                os.close(end)
+    if process.returncode:
+        text = errors.decode("utf-8", "replace").strip().split("\n")[0]
+        raise KeyTrouble("openssl: %s" % text)
+    return output
 
 
-def is_pipe(handle):
-    return stat.S_ISFIFO(os.fstat(handle.fileno()).st_mode)
+class _CommandRsa:
+    """RSA with the command openssl."""
 
+    def __init__(self):
+        run_openssl(["version"], b"")
 
-def file_size(handle):
-    """Return the size of an open file, None of what has none: a pipe, a terminal."""
-    mode = os.fstat(handle.fileno()).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
-        return None
-    here = handle.tell()
-    size = handle.seek(0, os.SEEK_END)
-    handle.seek(here)
-    return size
+    def load(self, path, pem, private, passphrase):
+        """Return (path, passphrase) of a private key, a public one as openssl likes it."""
+        if private:
+            if b"ENCRYPTED" in pem and passphrase is None:
+                raise KeyTrouble("the key is encrypted", True)
+            run_openssl(["rsa", "-noout", "-in", path], b"", passphrase or b"")
+            return path, passphrase or b""
+        if b"BEGIN RSA PUBLIC" in pem:  # PKCS#1, which pkeyutl does not read
+            return None, run_openssl(["rsa", "-RSAPublicKey_in", "-pubout"], pem)
+        run_openssl(["rsa", "-pubin", "-pubout"], pem)
+        return path, None
 
+    @staticmethod
+    def _options(pkcs1):
+        return ["-pkeyopt", "rsa_padding_mode:" + ("pkcs1" if pkcs1 else "oaep")]
 
-def open_payload(path, writing=False):
-    """Return the file of -F, unbuffered; calls on a pipe return None where they would block.
-
-    Raises IperfError 14.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC if writing else os.O_RDONLY
-    try:
-        handle = open_unblocked(path, flags)
-    except IperfError as error:
-        # A socket, or another user's: it cannot be opened again.
-        own = path[len("/dev/fd/"):] if path.startswith("/dev/fd/") else ""
-        own = {"/dev/stdin": "0", "/dev/stdout": "1"}.get(path, own)
-        if own.isdigit():
-            try:
-                return os.fdopen(os.dup(int(own)), "wb" if writing else "rb", 0)
-            except OSError:
-                pass
-        if error.errno == errno.ENXIO:
-            is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
-            error.cause = OSError(errno.EPIPE, "%s %s" % (
-                path, "is a socket" if is_socket else "is a pipe that nobody reads"))
-        raise error
-    if is_pipe(handle) and hasattr(select, "poll") and hasattr(os, "set_blocking"):
-        os.set_blocking(handle.fileno(), False)
-    return handle
-
-
-def open_safely(path, flags, number, mode):
-    """Return a file like open_unblocked(), but none that another user could have put there.
-
-    Neither through their symbolic link, nor theirs in a folder that everybody may write to, nor
-    one with another name elsewhere: a program of root's would write where they point it to.
-    Raises IperfError `number`.
-    """
-    mine = (getattr(os, "geteuid", lambda: 0)(), 0)
-    handle = None
-    try:
-        if not (os.path.islink(path) and os.lstat(path).st_uid in mine):
-            flags |= getattr(os, "O_NOFOLLOW", 0)
-        handle = open_unblocked(path, flags, number, mode)
-        found, folder = os.fstat(handle.fileno()), os.stat(os.path.dirname(os.path.abspath(path)))
-        if folder.st_mode & stat.S_ISVTX and (stat.S_ISREG(found.st_mode)
-                                              or stat.S_ISFIFO(found.st_mode)):
-            if found.st_uid not in mine or found.st_nlink > 1:
-                raise OSError(errno.EPERM, "it belongs to another user")
-        return handle
-    except (OSError, ValueError) as error:
-        if handle is not None:
-            handle.close()
-        raise IperfError(number, error if isinstance(error, OSError) else str(error))
-    except IperfError as error:
-        if error.errno == errno.ELOOP:
-            error = IperfError(number, "it is a symbolic link of another user")
-        raise error
-
-
-def memory_file():
-    """Return a file without a name, in memory where the system can. Raises OSError, ImportError."""
-    try:
-        return os.fdopen(os.memfd_create("pyperf3"), "w+b")
-    except (AttributeError, OSError):  # a sandbox may refuse it
+    def encrypt(self, key, data, pkcs1):
+        path, pem = key
+        arguments = ["pkeyutl", "-encrypt", "-pubin", "-inkey"]
+        if path is not None:
+            return run_openssl(arguments + [path] + self._options(pkcs1), data)
         import tempfile
-        return tempfile.TemporaryFile()
+        with tempfile.NamedTemporaryFile() as handle:
+            handle.write(pem)
+            handle.flush()
+            return run_openssl(arguments + [handle.name] + self._options(pkcs1), data)
+
+    def decrypt(self, key, data, pkcs1):
+        path, passphrase = key
+        return run_openssl(["pkeyutl", "-decrypt", "-inkey", path] + self._options(pkcs1), data,
+                         passphrase)
 
 
-def payload_file(block):
-    """Return an unlinked file that holds `block`, for sendfile. Raises IperfError 200."""
+def has_rsa():
+    """Return whether this host has RSA, without loading it."""
     try:
-        handle = memory_file()
-        handle.write(block)
-        handle.flush()
-        return handle
-    except ImportError as error:
-        raise IperfError(200, OSError(errno.ENOSYS, "this Python has no module " + error.name))
-    except OSError as error:
-        raise IperfError(200, error)
+        import importlib.util
+        import shutil
+        return importlib.util.find_spec("cryptography") is not None or bool(
+            shutil.which("openssl"))
+    except (ImportError, ValueError):
+        return False
+
+
+class RsaKey:
+    """A key from a PEM file: of PKCS#1, PKCS#8 or SPKI."""
+
+    def __init__(self, path, private, passphrase=None):
+        """passphrase: bytes, of an encrypted private key. Raises KeyTrouble."""
+        try:
+            with open(path, "rb") as handle:
+                pem = handle.read(65536)
+        except (OSError, ValueError) as error:
+            raise KeyTrouble("%s: %s" % (path, getattr(error, "strerror", None) or error))
+        self._rsa = self._implementation()
+        self._key = self._rsa.load(path, pem, private, passphrase)
+
+    @staticmethod
+    def _implementation():
+        try:
+            return _LibraryRsa()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # also one that is there and broken: its panic is no Exception
+            pass
+        try:
+            return _CommandRsa()
+        except (KeyTrouble, ImportError):
+            raise KeyTrouble("RSA needs the Python package cryptography, or the command openssl;"
+                             " neither is here")
+
+    def encrypt(self, data, pkcs1=False):
+        """Return `data` encrypted with a public key. Raises KeyTrouble."""
+        try:
+            return self._rsa.encrypt(self._key, data, pkcs1)
+        except Exception as error:
+            raise KeyTrouble("name and password may be too long for this key (%s)" % (
+                str(error) or type(error).__name__))
+
+    def decrypt(self, data, pkcs1=False):
+        """Return `data` decrypted with a private key, None if it is nothing of this key's."""
+        try:
+            return self._rsa.decrypt(self._key, data, pkcs1)
+        except Exception:
+            return None
+
+
+# Authentication: a client sends its name, password and time, encrypted with the server's public
+# key (RSA) and in Base64. The users' file has digests of the passwords.
+
+def credentials(user, password, now):
+    """Return the text that a client encrypts, as bytes. now: seconds since 1970."""
+    return to_bytes("user: %s\npwd:  %s\nts:   %d" % (user, password, now))
+
+
+def read_credentials(data):
+    """Return the (user, password, seconds since 1970) of a decrypted text, None if it is none.
+
+    As iperf3's sscanf reads it: any white space between the words, none within them.
+    """
+    words = [word.decode("utf-8", "surrogateescape") for word in data.split()]
+    if len(words) < 6 or words[0::2][:3] != ["user:", "pwd:", "ts:"]:
+        return None
+    match = _number_prefix(words[5], "[+-]?[0-9]{1,18}")
+    return (words[1], words[3], int(match.group())) if match else None
+
+
+def read_users(text):
+    """Return {user: digest} of a users' file; of two lines for a user the first counts."""
+    users = {}
+    for line in text.replace("\r", "\n").split("\n"):
+        if line and not line.startswith("#") and "," in line:
+            user, digest = line.split(",")[:2]
+            users.setdefault(user, digest)
+    return users
+
+
+def password_digest(user, password):
+    """Return the lower-case hexadecimal digest of a users' file: SHA-256 of {user}password."""
+    import hashlib
+    return hashlib.sha256(to_bytes("{%s}%s" % (user, password))).hexdigest()
+
+
+class Gate:
+    """Decide whom a server lets in."""
+
+    def __init__(self, decrypt, users, threshold):
+        """decrypt: a function from a token to its text, or None; users: returns {user: digest};
+        threshold: seconds that the clocks may differ.
+        """
+        self._decrypt = decrypt
+        self._users = users
+        self._threshold = threshold
+        self._taken = {}  # digests of tokens that were taken, and when these become stale
+
+    def admits(self, token):
+        """Return whether a client with this token (bytes) may test, now.
+
+        Raises OSError if the users' file cannot be read.
+        """
+        import hashlib
+        import hmac
+        found = read_credentials(self._decrypt(token) or b"")
+        if found is None:
+            return False
+        user, password, seconds = found
+        now = time.time()
+        digest = self._users().get(user, "")
+        good = hmac.compare_digest(to_bytes(password_digest(user, password)), to_bytes(digest))
+        if not good or abs(now - seconds) > self._threshold:
+            return False
+        # differs: iperf3 takes a token as often as somebody sends it.
+        self._taken = {key: until for key, until in self._taken.items() if until >= now}
+        mark = hashlib.sha256(token.lstrip(b"\0")).digest()  # it is a number
+        if mark in self._taken:
+            return False
+        self._taken[mark] = seconds + self._threshold
+        return True
 
 
 ###############################################################################
@@ -5263,6 +5285,45 @@ def secure(sock, context, host, deadline, step="", hint="", share=None):
             silent = isinstance(error, ConnectionError) or is_tls_end(error)
             raise IperfError(903, step + trouble_text(error) + (hint if silent else ""))
         raise
+
+
+def read_state(sock, deadline, step):
+    """Read a state byte from a server, in a task. Raises IperfError."""
+    def fail(cause, _):
+        if cause is None:
+            return IperfError(109)
+        if cause is _TIMED_OUT:
+            return IperfError(112, "timed out waiting for the server's %s" % step)
+        return IperfError(112, cause)
+    data = yield from read_exactly(sock, 1, deadline, fail)
+    return struct.unpack("!b", data)[0]
+
+
+def read_frame(sock, deadline, limit, number, spare=0):
+    """Read a JSON document of up to `limit` bytes with its length, in a task.
+
+    spare: bytes more for a server's output. Raises IperfError `number`.
+    """
+    def fail(cause, data):
+        if cause is None:
+            if data == encode_state(IPERF_DONE):
+                return Quit()
+            cause = OSError(errno.ECONNABORTED, "the connection was closed")
+        return IperfError(number, cause)
+    size, = struct.unpack("!I", (yield from read_exactly(sock, 4, deadline, fail)))
+    if not 1 <= size <= limit + spare:
+        raise IperfError(number, OSError(_EPROTO, "a length of %d bytes is not allowed" % size))
+    data = yield from read_exactly(sock, size, deadline, fail)
+    reader = JsonReader(data, ROOM_FACTOR * limit, ROOM_FACTOR * spare, SERVER_OUTPUTS)
+    try:
+        return (yield from in_slices(reader.read()))
+    except ValueError as error:
+        raise IperfError(number, OSError(_EPROTO, str(error)))
+
+
+def results_limit(count):
+    """Return how many bytes of JSON the results of `count` streams may have, without output."""
+    return 16384 + 1024 * count  # a stream takes 250
 
 
 ###############################################################################
@@ -7466,45 +7527,6 @@ def document_text(title, document):
 def interrupt_text(side, reason):
     """Return iperf3's text for an end by a signal (or by stop()). reason: like `by signal X(N)`."""
     return "interrupt - the %s has terminated %s" % (side, reason)
-
-
-def read_state(sock, deadline, step):
-    """Read a state byte from a server, in a task. Raises IperfError."""
-    def fail(cause, _):
-        if cause is None:
-            return IperfError(109)
-        if cause is _TIMED_OUT:
-            return IperfError(112, "timed out waiting for the server's %s" % step)
-        return IperfError(112, cause)
-    data = yield from read_exactly(sock, 1, deadline, fail)
-    return struct.unpack("!b", data)[0]
-
-
-def read_frame(sock, deadline, limit, number, spare=0):
-    """Read a JSON document of up to `limit` bytes with its length, in a task.
-
-    spare: bytes more for a server's output. Raises IperfError `number`.
-    """
-    def fail(cause, data):
-        if cause is None:
-            if data == encode_state(IPERF_DONE):
-                return Quit()
-            cause = OSError(errno.ECONNABORTED, "the connection was closed")
-        return IperfError(number, cause)
-    size, = struct.unpack("!I", (yield from read_exactly(sock, 4, deadline, fail)))
-    if not 1 <= size <= limit + spare:
-        raise IperfError(number, OSError(_EPROTO, "a length of %d bytes is not allowed" % size))
-    data = yield from read_exactly(sock, size, deadline, fail)
-    reader = JsonReader(data, ROOM_FACTOR * limit, ROOM_FACTOR * spare, SERVER_OUTPUTS)
-    try:
-        return (yield from in_slices(reader.read()))
-    except ValueError as error:
-        raise IperfError(number, OSError(_EPROTO, str(error)))
-
-
-def results_limit(count):
-    """Return how many bytes of JSON the results of `count` streams may have, without output."""
-    return 16384 + 1024 * count  # a stream takes 250
 
 
 def timestamp(now):
