@@ -5964,9 +5964,9 @@ class TcpSender(StreamLoop):
                 return _COMPLETE
             source = large if left is None or left >= large.size * len(self._lines) else small
             try:
-                if source.rest is not None or small.rest is not None:
-                    source = source if source.rest is not None else small
-                    count = source.send()
+                pending = large if large.rest is not None else small
+                if pending.rest is not None:  # the block that was begun is ended first
+                    count = pending.send()
                 else:
                     count = source.call()
                     if count != source.size:
@@ -9156,7 +9156,7 @@ class Session(Debugging):
 
     def _create_streams(self):
         """Take in the client's streams, in a task."""
-        test, count = self._test, 0
+        test, count, looked = self._test, 0, False
         yield from self._send_state(CREATE_STREAMS)
         self._emit("accepted", test.start, keepalive=self._keepalive, **test.own)
         while not test.is_prepared():
@@ -9165,7 +9165,10 @@ class Session(Debugging):
             # A QUIC handshake has a deadline of its own.
             deadline = self._stepped + STEP_TIMEOUT + (QUIC_TIMEOUT if test.is_complete() else 0.0)
             if len(test.streams) != count or self._server.has_arrivals(self):
-                self._stepped, count = time.monotonic(), len(test.streams)
+                self._stepped, count, looked = time.monotonic(), len(test.streams), False
+            elif time.monotonic() > deadline and not looked:
+                looked = True
+                yield from pause(0.1)  # if it was this host that stood still, they are there
             elif time.monotonic() > deadline or self._holds_up_others():
                 raise IperfError(204, OSError(
                     errno.ETIMEDOUT, "timed out waiting for %d of %d streams%s" % (
@@ -10349,6 +10352,7 @@ Client.by_attributes, Server.by_attributes = AttributeClient, AttributeServer
 # main(): the only place that prints, handles signals, and ends the program.
 
 _MAX_UNREAD = 4 * 1024 * 1024  # bytes of output that wait for a reader
+_LIVELY = 1.0  # seconds in which a reader of so much gets another chance
 _TERMINAL_PIECE = 256  # bytes; what Linux has room for if it says that a terminal takes any
 
 
@@ -10390,7 +10394,10 @@ class Outlet:
         """Write a text of whole lines, as far as it goes."""
         if self.error is not None or self._stream is None:
             return
-        if self._left and len(self._left) + len(block) > _MAX_UNREAD:
+        end = time.monotonic() + _LIVELY
+        while self._is_full(block) and time.monotonic() < end and self._push(0.1):
+            pass  # somebody reads
+        if self._is_full(block):
             self.lost += block.count("\n")
             return
         if self._descriptor is None:
@@ -10401,17 +10408,26 @@ class Outlet:
 
     def flush(self, seconds=0.0):
         """Write what waits, as far as it goes in so many seconds; returns whether some is left."""
+        while self._left and self._push(seconds):
+            pass
+        return bool(self._left)
+
+    def _is_full(self, block):
+        return self._left and len(self._left) + len(block) > _MAX_UNREAD
+
+    def _push(self, seconds):
+        """Write a piece of what waits, once it goes, in so many seconds; returns whether it did."""
         try:
-            while self._left:
-                if self._piece and not is_ready([self._descriptor], seconds, True):
-                    break
-                del self._left[:os.write(self._descriptor, self._left[:self._piece])]
+            if self._piece and not is_ready([self._descriptor], seconds, True):
+                return False
+            del self._left[:os.write(self._descriptor, self._left[:self._piece])]
+            return True
         except BlockingIOError:  # somebody else made it so
             time.sleep(min(seconds, 0.01))
         except OSError as error:
             self.error = error
             self.abandon()
-        return bool(self._left)
+        return False
 
     def abandon(self):
         """Give up what waits, and all that comes."""
@@ -10460,6 +10476,7 @@ class Output:
             self._err = self._out
         self._path = None
         self._log = None
+        self._lost_log = None  # the OSError that broke one that was opened anew
         self._stamp = None
         self.patience = None  # seconds that drain() waits for readers, None for ever
         self.bears_text = True  # the log file does: it is not to be JSON
@@ -10479,6 +10496,7 @@ class Output:
         log = Outlet(open_safely(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 17, 0o666), True)
         if self._log is not None:
             log.follow(self._log)
+            self._lost_log = self._log.error or self._lost_log
             self._log.close()
         self._log = log
 
@@ -10546,7 +10564,7 @@ class Output:
         Returns the exit status that a broken output calls for, None if it is whole.
         """
         self.drain()
-        log, error = self._log, self.error
+        log, error = self._log, self.error or self._lost_log
         if log is not None:
             log.close()
             self._log = None
@@ -10669,6 +10687,10 @@ def run_driver(driver, settings, output, daemon=None):
                 line.show(event["data"])
             elif event["event"] == "warning":
                 output.complain(error_lines(event, named))
+                if not text and settings.daemon:  # there is no standard error
+                    for name, data in (("error", event["data"]), ("end", {}), ("done", None)):
+                        output.write(renderer.render(Event(
+                            event=name, data=data, server=True, ok=False)), text)
             elif event["event"] == "debug" and event["level"] <= settings.debug:
                 output.complain([(test_tag(event) if named else "") + line
                                  for line in event["data"].split("\n")])

@@ -2,6 +2,8 @@
 
 import errno
 import json
+import signal
+import socket
 import struct
 import sys
 import time
@@ -72,6 +74,17 @@ class SilentClient(unittest.TestCase):
         self.addCleanup(self.server.__exit__)
         support.wait_for_listener(self.server, port)
         self.port = port
+
+    def test_server_that_stood_still_refused_streams_that_were_there(self):
+        control, cookie = support.set_up(self.port)
+        with control:
+            self.server.signal(signal.SIGSTOP)
+            data = socket.create_connection(("127.0.0.1", self.port), 10.0)
+            data.sendall(cookie)
+            time.sleep(1.5)  # longer than its patience
+            self.server.signal(signal.SIGCONT)
+            with data:
+                self.assertEqual(control.recv(1), b"\x01")
 
     def check(self, text):
         self.server.wait_for_error(text)

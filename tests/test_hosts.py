@@ -62,6 +62,13 @@ class TwoHosts(unittest.TestCase):
         self.assertEqual((left.code, left.err), (0, ""), left)
         return left.json()
 
+    def test_amounts_over_a_slow_link_were_exceeded_by_a_part_of_a_block(self):
+        for words in (("-n", "1M"), ("-k", "8"), ("-n", "1M", "--threads")):
+            with self.subTest(words=words):
+                end = self.client("10.9.0.2", *words)["end"]
+                self.assertEqual((end["sum_sent"]["bytes"], end["sum_received"]["bytes"]),
+                                 (1048576, 1048576))
+
     def test_amounts_over_a_slow_link_have_the_true_rate(self):
         for mode in ((), ("-R",)):
             for amount in (("-n", "3M"), ("-k", "24")):

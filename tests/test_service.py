@@ -179,6 +179,13 @@ class Daemon(Live):
         _, port = self.start("--allow", "192.0.2.0/24", "-I", "pid2")
         self.assertEqual(self.client(port).code, 1)
         self.wait_for("log", "warning: 127.0.0.1 is not allowed to test\n")
+        for number, mode in enumerate(("-J", "--json-stream")):
+            _, port = self.start("--allow", "192.0.2.0/24", "-I", "pid%d" % (3 + number), mode,
+                                 "--logfile", "log%d" % number)
+            self.assertEqual(self.client(port).code, 1)
+            self.wait_for("log%d" % number, "127.0.0.1 is not allowed to test")
+            for document in captures.documents(self.read("log%d" % number)):
+                self.assertIsInstance(document, dict)
 
     def test_argument_errors_are_seen_before(self):
         left = support.run(support.OURS + ("-s", "-D", "-p", "0"))

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -423,6 +424,24 @@ class UnreadOutput(unittest.TestCase):
         more = sum(int(line.split()[1]) for line in lines if "more connections failed" in line)
         self.assertLessEqual(told, 10 * (seconds + 2.0))
         self.assertEqual(told + more, 300)
+
+    def test_a_reader_lost_what_came_behind_a_large_block(self):
+        reader, writer = os.pipe()
+        taken = []
+
+        def read():
+            with open(reader, "rb") as pipe:
+                taken.append(pipe.read())
+        thread = threading.Thread(target=read)
+        thread.start()
+        with open(writer, "wb") as stream:
+            outlet = pyperf3.Outlet(stream, True)
+            outlet.write("x" * 6000000 + "\n")
+            outlet.write("the end\n")
+            while outlet.flush(1.0):
+                pass
+        thread.join()
+        self.assertEqual((len(taken[0]), taken[0][-8:], outlet.lost), (6000009, b"the end\n", 0))
 
     def test_what_is_lost_is_counted(self):
         reader, writer = os.pipe()
