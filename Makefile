@@ -60,7 +60,7 @@ uninstall:
 	! grep -q "^import pyperf3" "$(INTO)/bin/iperf3" 2>/dev/null || rm "$(INTO)/bin/iperf3"
 
 test:
-	$(PYTHON) tests/run.py -j 3
+	$(PYTHON) tests/run.py -j 2
 
 # Real iperf3 3.9, 3.12, 3.18 and 3.22, for the tests of interoperability and the bench.
 peers:

@@ -7158,7 +7158,9 @@ class Test:
             # A connection may break at the end.
             if failed and (self._datagrams or not ints[stream.line + _BYTES]):
                 raise IperfError(205, self._worker_error(stream))
-        if all(ints[stream.line + _STATUS] == _STARTING for stream in self.streams):
+        # A short test may be over before its workers have had a CPU.
+        if self.local_time > 1.0 and all(
+                ints[stream.line + _STATUS] == _STARTING for stream in self.streams):
             raise IperfError(200, OSError(errno.ETIMEDOUT, "no stream's worker began in time"))
 
     def _wake_receivers(self):

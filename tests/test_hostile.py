@@ -514,6 +514,17 @@ class HostileClients(unittest.TestCase):
                     pass
             self.assertLess(time.monotonic(), end)
 
+    def test_an_end_before_the_workers_had_a_cpu_was_an_error(self):
+        for _ in range(5):  # that it sent nothing is no fault: 0 bytes, as in iperf3
+            program, port = support.start_server(support.OURS, "-1")
+            with program:
+                control, cookie = support.set_up(port, reverse=True)
+                with control, connect(port) as data:
+                    data.sendall(cookie)
+                    self.assertEqual(receive(control, 2), b"\x01\x02")
+                    control.sendall(b"\x04")
+                    self.assertEqual(receive(control, 1), b"\x0d")
+
     def test_unknown_state_while_running(self):
         with connect(self.port) as control:
             control.sendall(COOKIE + frame(PARAMETERS))
