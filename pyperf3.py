@@ -5436,10 +5436,12 @@ class Workforce:
         self._threads, self._few = threads, few
         self._limit = max(_PROCESSES, 2 * (os.cpu_count() or 1))
         self._granted = 0  # processes
-        self._missing = 0  # those of them that are not there yet, for which memory is kept
+        # Bytes that were free before any was granted (None: nobody looked), and granted since:
+        # a process takes its share bit by bit, so what is free now looks more than it is.
+        self._free, self._kept = None, 0
 
     def grant(self, count):
-        """Return whether a test's `count` workers are processes; release() ends that.
+        """Return whether a test's `count` workers are processes; release() takes that back.
 
         Raises IperfError 200 if there is memory for neither.
         """
@@ -5448,27 +5450,28 @@ class Workforce:
         if count > self._few:
             free = free_memory()
             if free is not None:
-                free -= self._missing * _PROCESS_MEMORY
-                processes = processes and free >= count * _PROCESS_MEMORY
+                if self._free is None:
+                    self._free = free + self._kept
+                free = min(free, self._free - self._kept)
+                # Half of it stays for the next test, whose workers may do as threads.
+                processes = processes and free >= 2 * count * _PROCESS_MEMORY
                 if not processes and free < count * _THREAD_MEMORY:
                     raise IperfError(200, OSError(
                         errno.ENOMEM, "no memory for %d streams: %d KiB are free" % (
                             count, max(0, free) // 1024)))
         if processes:
             self._granted += count
-            self._missing += count
         elif may_fork:
             spare_address_space()
+        self._kept += count * (_PROCESS_MEMORY if processes else _THREAD_MEMORY)
         return processes
 
-    def begin(self):
-        """Note that a process that was granted is there."""
-        self._missing -= 1
-
-    def release(self, count, missing):
-        """Take back what was granted. missing: processes that never were there."""
-        self._granted -= count
-        self._missing -= missing
+    def release(self, count, processes):
+        """Take back what was granted: so many workers, and what grant() returned."""
+        self._granted -= count if processes else 0
+        self._kept -= count * (_PROCESS_MEMORY if processes else _THREAD_MEMORY)
+        if not self._kept:
+            self._free = None
 
 
 class Worker:
@@ -6689,8 +6692,6 @@ class Test:
         except OSError as error:
             loop.close()
             raise IperfError(200, error)
-        if self._forks:
-            self._workforce.begin()
         # iperf3: the numbers are descriptors, and always these.
         number = 2 * index + 4
         if self.server and not (self._datagrams and index):
@@ -7437,9 +7438,8 @@ class Test:
 
     def close(self):
         """End the workers and close the data connections, at once."""
-        if self._forks and not self.closed:
-            count = len(self.ids)
-            self._workforce.release(count, count - len(self.streams))
+        if not self.closed:
+            self._workforce.release(len(self.ids), self._forks)
         self.closed = True
         for stream in self.streams:
             self._counters.ints[stream.line + _COMMAND] = _STOP

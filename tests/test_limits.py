@@ -263,17 +263,30 @@ class Grants(unittest.TestCase):
     def tearDown(self):
         pyperf3.free_memory, pyperf3.can_fork = self.free, self.can_fork
 
-    def test_memory_is_kept_for_processes_that_are_not_there_yet(self):
+    def test_memory_is_kept_for_workers_until_they_end(self):
+        # A process takes its share bit by bit: long after its start, more looks free than is.
         workforce = pyperf3.Workforce(False, 0)
-        self.assertTrue(workforce.grant(8))
-        self.assertFalse(workforce.grant(8))
-        workforce.release(8, 8)
-        self.assertTrue(workforce.grant(8))
+        self.assertTrue(workforce.grant(6))  # 15 MB, the half
+        self.assertFalse(workforce.grant(6))
+        self.assertRaises(pyperf3.IperfError, workforce.grant, 200)  # 19 MB
+        self.assertFalse(workforce.grant(100))
+        workforce.release(6, True)
+        self.assertFalse(workforce.grant(6))  # for the threads that are still there
+        workforce.release(6, False)
+        workforce.release(6, False)
+        workforce.release(100, False)
+        self.assertTrue(workforce.grant(6))
+
+    def test_few_workers_without_a_look_count_as_well(self):
+        workforce = pyperf3.Workforce(False, 4)
+        self.assertTrue(workforce.grant(4))
+        self.assertTrue(workforce.grant(5))  # of 30 MB that are free beside the first
+        self.assertFalse(workforce.grant(5))
 
     def test_test_that_cannot_be_made_keeps_nothing(self):
         workforce = pyperf3.Workforce(False, 0)
         parameters = pyperf3.Parameters()
-        parameters.parallel = 8
+        parameters.parallel = 6
         make, ends = os.pipe, []
 
         def refuse():
@@ -287,7 +300,7 @@ class Grants(unittest.TestCase):
             finally:
                 os.pipe = make
         make_test(refuse, OSError)
-        self.assertTrue(workforce.grant(8))  # all that there is
+        self.assertTrue(workforce.grant(6))  # all that there is
         pyperf3.free_memory = lambda: 0
         make_test(lambda: ends.append(make()) or ends[-1], pyperf3.IperfError)
         for end in ends[0]:
