@@ -5334,24 +5334,15 @@ def results_limit(count):
 # its own slots of a shared memory map, which the control plane reads at each
 # tick. Nothing here prints.
 
-# Slots of one stream, 8 bytes each, two cache lines in all; one writer each.
-_SLOTS = 16
-_BYTES, _STATUS, _ERRNO, _FINISHED, _USER, _SYSTEM, _COMMAND = range(7)
-_AWAY, _CAUSE = 7, 15  # seconds (a float) during which no datagram could be sent, and errno
-_VERSION, _PACKETS, _LOST, _LATE, _JITTER, _MEASURING, _PIECE = range(8, 15)  # UDP receivers
-_SHARE, _LIMITED, _ASLEEP = range(8, 11)  # UDP senders: bytes to send, whether so, a nap
-_QUIC_PACKETS, _QUIC_LOST, _QUIC_WINDOW, _QUIC_RTT, _CONNECTED, _FIRST_BYTE = range(8, 14)  # QUIC
-# Slots of the first line.
-_LIMIT = 0  # bytes after which this end's senders stop, 0 for none
-_BEAT = 1  # when the control plane looked last (a float)
-_OPEN = 2  # whether the gate is open
-
 # Commands of the control plane.
-_RUN, _STOP = 0, 1  # a sender that is stopped ends; a receiver counts no more, but reads on
+RUN, STOP = range(2)  # a sender that is stopped ends; a receiver counts no more, but reads on
 
 # Status of a worker.
-_STARTING, _PREPARED, _RUNNING, _STOPPED, _COMPLETE, _CLOSED, _FAILED, _SPOILED = range(8)
+STARTING, PREPARED, RUNNING, STOPPED, COMPLETE, CLOSED, FAILED, SPOILED = range(8)
 
+NO_LIMIT = 2 ** 63 - 1  # as many bytes as can be counted
+
+_ROW = 24  # slots of one worker: three cache lines of its own
 _NOTE = 200  # bytes of a text
 _SINKS = 16  # buffers of the receivers of one process
 _HOUSEKEEPING = 0.25  # seconds between looks at the parent
@@ -5359,15 +5350,137 @@ _STALE = 2.5  # seconds without a look of the parent's, after which it may be a 
 _SLOW_CALL = 0.005  # seconds that one call may take before it is made smaller
 
 
-class Counters:
-    """What the workers of one end of a test share: their counters, and memory for payload."""
+class Slot:
+    """A number of 8 bytes in a worker's row; a property of the Slots that declare it.
 
-    def __init__(self, streams):
-        size = (streams + 1) * _SLOTS * 8
-        memory = memoryview(shared_memory(size + (streams + 1) * _NOTE))
-        self.ints = memory.cast("B")[:size].cast("q")
-        self.floats = memory.cast("B")[:size].cast("d")
-        self._notes = memory.cast("B")[size:]
+    at: its place in their `ints` and `floats`. The loops of workers use that, as a constant: it
+    takes 19 ns, a property 93.
+    """
+
+    def __init__(self, kind, writer, meaning):
+        """kind: int or float; writer: the one side that writes it, "worker" or "control"."""
+        self._view = {int: "ints", float: "floats"}[kind]
+        self.writer, self.__doc__ = writer, meaning
+
+    def __set_name__(self, layout, name):
+        self.at, layout.size = layout.size, layout.size + 1
+
+    def __get__(self, slots, layout=None):
+        return self if slots is None else getattr(slots, self._view)[self.at]
+
+    def __set__(self, slots, value):
+        getattr(slots, self._view)[self.at] = value
+
+
+class Slots:
+    """A view of one row of Counters. A subclass declares what is in it, after what its base has."""
+
+    size = 0  # slots that are declared
+
+    def __init__(self, counters, index):
+        """index: of the worker, from 0; -1: what all share."""
+        at = (index + 1) * _ROW * 8
+        row = counters.memory[at:at + _ROW * 8]
+        self.ints, self.floats = row.cast("q"), row.cast("d")
+        self._note = counters.notes[(index + 1) * _NOTE:(index + 2) * _NOTE]
+
+    def write_note(self, text):
+        """Leave a text of the worker: why it failed."""
+        self._note[:] = text.encode("utf-8", "replace")[:_NOTE - 1].ljust(_NOTE, b"\0")
+
+    def note(self):
+        """Return the text that the worker left, "" if it left none."""
+        return bytes(self._note).rstrip(b"\0").decode("utf-8", "replace")
+
+
+class SharedSlots(Slots):
+    """What the control plane tells all workers."""
+
+    beat = Slot(float, "control", "when it looked last")
+    open = Slot(int, "control", "whether the gate is open")
+
+
+class WorkerSlots(Slots):
+    """What every worker has, whatever it does."""
+
+    status = Slot(int, "worker", "STARTING to SPOILED")
+    errno = Slot(int, "worker", "why it failed, or waits")
+    user = Slot(float, "worker", "CPU seconds of its process")
+    system = Slot(float, "worker", "CPU seconds of its process in the kernel")
+    command = Slot(int, "control", "RUN or STOP")
+
+
+class StreamSlots(WorkerSlots):
+    """A worker that sends or receives a stream of data."""
+
+    bytes = Slot(int, "worker", "payload that was sent or received")
+    finished = Slot(float, "worker", "when the last was")
+    limit = Slot(int, "control", "bytes after which those that count together stop, or NO_LIMIT")
+    away = Slot(float, "worker", "seconds during which no datagram could be sent")
+    cause = Slot(int, "worker", "errno of that")
+
+
+class QuicSlots(StreamSlots):
+    """A stream of QUIC: QuicFigures, and seconds of the set-up."""
+
+    packets = Slot(int, "worker", "packets sent")
+    lost = Slot(int, "worker", "packets lost, -1 if unknown")
+    window = Slot(int, "worker", "congestion window in bytes, -1 if unknown")
+    rtt = Slot(int, "worker", "round-trip time in microseconds, -1 if unknown")
+    connect_seconds = Slot(float, "worker", "until the handshake was over")
+    first_byte_seconds = Slot(float, "worker", "until the first byte came")
+
+
+class UdpSenderSlots(StreamSlots):
+    """A stream of datagrams that leaves."""
+
+    asleep = Slot(int, "worker", "whether it sleeps, and so will not send before it looks again")
+
+
+DatagramCounts = collections.namedtuple("DatagramCounts", "bytes packets lost out_of_order jitter")
+DatagramCounts.__doc__ = """What a UDP receiver has counted so far, as iperf3 does.
+
+packets: the highest number seen; lost: gaps in the numbers, less what came late;
+out_of_order: datagrams that came late or twice; jitter: in seconds (RFC 3550, 6.4.1).
+"""
+
+
+class UdpReceiverSlots(StreamSlots):
+    """A stream of datagrams that comes."""
+
+    version = Slot(int, "worker", "odd while the counts are being written")
+    packets = Slot(int, "worker", "the highest number seen")
+    lost = Slot(int, "worker", "gaps in the numbers, less what came late")
+    late = Slot(int, "worker", "datagrams that came late or twice")
+    jitter = Slot(float, "worker", "seconds")
+    measuring = Slot(int, "control", "whether the omitted part is over")
+    piece = Slot(int, "worker", "datagrams that the kernel joins, 0 if it does not")
+
+    def counts(self):
+        """Return the DatagramCounts, all of one moment."""
+        for _ in range(100):  # the worker may have died between its writes
+            version = self.version
+            counts = DatagramCounts(self.bytes, self.packets, self.lost, self.late, self.jitter)
+            if version % 2 == 0 and version == self.version:
+                break
+            time.sleep(0)
+        return counts
+
+
+# The places of what the loops use for each call.
+_BYTES, _COMMAND, _LIMIT = StreamSlots.bytes.at, StreamSlots.command.at, StreamSlots.limit.at
+_VERSION, _PACKETS, _LOST, _LATE, _JITTER, _MEASURING = range(
+    UdpReceiverSlots.version.at, UdpReceiverSlots.measuring.at + 1)
+
+
+class Counters:
+    """What the workers of one end of a test share: their slots, and memory for payload."""
+
+    def __init__(self, workers):
+        rows = workers + 1
+        self.memory = memoryview(shared_memory(rows * (_ROW * 8 + _NOTE))).cast("B")
+        self.notes = self.memory[rows * _ROW * 8:]
+        self.shared = SharedSlots(self, -1)
         self._block = self._payload = None
         self._sinks = {}
 
@@ -5386,40 +5499,6 @@ class Counters:
     def sink(self, index, size):
         """Return memory for what is received and dropped; many threads share a few."""
         return self._sinks.setdefault(index % _SINKS, memoryview(private_memory(size)))
-
-    def line(self, index):
-        """Return the first slot of stream `index` (from 0)."""
-        return (index + 1) * _SLOTS
-
-    def write_note(self, index, text):
-        """Leave a text of the worker of stream `index`: why it failed."""
-        data = text.encode("utf-8", "replace")[:_NOTE - 1]
-        self._notes[index * _NOTE:(index + 1) * _NOTE] = data.ljust(_NOTE, b"\0")
-
-    def note(self, index):
-        """Return the text that the worker of stream `index` left, "" if it left none."""
-        data = bytes(self._notes[index * _NOTE:(index + 1) * _NOTE])
-        return data.rstrip(b"\0").decode("utf-8", "replace")
-
-    def datagrams(self, line):
-        """Return the DatagramCounts of a receiver, all of one moment."""
-        ints = self.ints
-        for _ in range(100):  # the worker may have died between its writes
-            version = ints[line + _VERSION]
-            counts = DatagramCounts(ints[line + _BYTES], ints[line + _PACKETS], ints[line + _LOST],
-                                    ints[line + _LATE], self.floats[line + _JITTER])
-            if version % 2 == 0 and version == ints[line + _VERSION]:
-                break
-            time.sleep(0)
-        return counts
-
-
-DatagramCounts = collections.namedtuple("DatagramCounts", "bytes packets lost out_of_order jitter")
-DatagramCounts.__doc__ = """What a UDP receiver has counted so far, as iperf3 does.
-
-packets: the highest number seen; lost: gaps in the numbers, less what came late;
-out_of_order: datagrams that came late or twice; jitter: in seconds (RFC 3550, 6.4.1).
-"""
 
 
 _PROCESSES = 64  # workers of one end, of all its tests; more are of use on many CPUs only
@@ -5529,7 +5608,7 @@ class Worker:
             self.loop.await_start(gate)
             self.loop.run()
         except Exception as error:
-            self.loop.counters.write_note(self.loop.index, repr(error))
+            self.loop.slots.write_note(repr(error))
             raise
 
     def ended(self):
@@ -5548,7 +5627,7 @@ class Worker:
     def death(self):
         """Return, as an OSError, that it ended without a result, and how if that is known."""
         number, status = self._status & 0x7f, self._status >> 8
-        note = self.loop.counters.note(self.loop.index)
+        note = self.loop.slots.note()
         text = "the stream's worker has died"
         if number:
             text = "the stream's worker was killed by signal %d%s" % (
@@ -5596,6 +5675,7 @@ class StreamLoop:
 
     parent = None  # process that waits for this loop, if it runs in a process of its own
     sends = False  # this end sends on the stream
+    layout = StreamSlots
 
     def __init__(self, sock, counters, index, parameters, plan=None, file=None):
         """Prepare the loop in the parent.
@@ -5604,9 +5684,9 @@ class StreamLoop:
         """
         self.sock = sock
         self.counters, self.index = counters, index
-        self.ints, self.floats = counters.ints, counters.floats
-        self.line = counters.line(index)
         self._quic = sock if isinstance(sock, QuicSocket) else None
+        self.slots = (QuicSlots if self._quic else self.layout)(counters, index)
+        self.slots.limit = NO_LIMIT
         self.parameters = parameters
         self.plan = plan
         self.file = file
@@ -5630,23 +5710,24 @@ class StreamLoop:
         """Make what the transfer needs, before it begins. Raises nothing."""
         if not self._quic:
             return
+        slots = self.slots
         self._quic.report, self._quic.stopped = self._publish_quic, self.stopped
         try:
             self._quic.open()
         except OSError as error:
-            self.counters.write_note(self.index, error.strerror)
-            self.ints[self.line + _ERRNO], self.ints[self.line + _STATUS] = error.errno, _FAILED
+            slots.write_note(error.strerror)
+            slots.errno, slots.status = error.errno, FAILED
             return
-        self.counters.write_note(self.index, self._quic.trouble)
-        self.floats[self.line + _CONNECTED] = self._quic.connect_seconds
-        self.floats[self.line + _FIRST_BYTE] = self._quic.first_byte_seconds
-        self.ints[self.line + _STATUS] = _PREPARED
+        slots.write_note(self._quic.trouble)
+        slots.connect_seconds = self._quic.connect_seconds
+        slots.first_byte_seconds = self._quic.first_byte_seconds
+        slots.status = PREPARED
 
     def await_start(self, gate):
         """Wait for the end of file of the gate."""
-        if self._quic and self.ints[self.line + _STATUS] == _PREPARED:
+        if self._quic and self.slots.status == PREPARED:
             polls = hasattr(select, "poll")  # else it may be Windows, whose select() has no pipes
-            while not self.ints[_OPEN]:
+            while not self.counters.shared.open:
                 self._quic.turn(_HOUSEKEEPING if polls else 0.005, gate if polls else None)
                 self.look_around()
         os.read(gate, 1)
@@ -5671,18 +5752,18 @@ class StreamLoop:
 
     def run(self):
         """Run the stream until it is stopped, complete, or broken."""
-        if self.ints[self.line + _STATUS] == _FAILED:
+        if self.slots.status == FAILED:
             return
-        self.ints[self.line + _STATUS] = _RUNNING
+        self.slots.status = RUNNING
         if self.plan and self.plan.batch:
             prefer_throughput()
         try:
             status = self.transfer()
         except OSError as error:
-            self.ints[self.line + _ERRNO] = error.errno or 0
+            self.slots.errno = error.errno or 0
             if self._quic and self._quic.broken:
-                self.counters.write_note(self.index, self._quic.broken)
-            status = _SPOILED if isinstance(error, FileTrouble) else _FAILED
+                self.slots.write_note(self._quic.broken)
+            status = SPOILED if isinstance(error, FileTrouble) else FAILED
         self._end(status)
         if self._quic:
             self._end_quic()
@@ -5700,25 +5781,24 @@ class StreamLoop:
         if self._quic:
             self._quic.tell(time.monotonic())
         self.publish()
-        if not self.floats[self.line + _FINISHED]:
-            self.floats[self.line + _FINISHED] = time.monotonic()
-        self.ints[self.line + _STATUS] = status
+        if not self.slots.finished:
+            self.slots.finished = time.monotonic()
+        self.slots.status = status
 
     def publish(self):
         """Write this process's CPU seconds to the slots (a thread's are its program's)."""
         if self.parent is not None:
-            self.floats[self.line + _USER], self.floats[self.line + _SYSTEM] = cpu_times()
+            self.slots.user, self.slots.system = cpu_times()
 
     def publish_outage(self, outage, now):
         """Write to the slots how long nothing could be sent."""
-        self.floats[self.line + _AWAY] = outage.lasted(now)
-        self.ints[self.line + _CAUSE] = outage.cause
+        self.slots.away, self.slots.cause = outage.lasted(now), outage.cause
 
     def _publish_quic(self, figures):
         """Write QuicFigures to the slots."""
         self.publish_outage(self._quic.outage, time.monotonic())
-        at = self.line + _QUIC_PACKETS
-        self.ints[at], self.ints[at + 1], self.ints[at + 2], self.ints[at + 3] = figures
+        slots = self.slots
+        slots.packets, slots.lost, slots.window, slots.rtt = figures
 
     def look_around(self):
         """Return the time; now and then publish, and end if the parent is gone."""
@@ -5730,13 +5810,13 @@ class StreamLoop:
                 os._exit(1)
             # A parent that is stopped (SIGSTOP, a debugger) stops its streams.
             while (self.parent is not None and not self.stopped()
-                   and now - self.floats[_BEAT] > _STALE and is_stopped(self.parent)):
+                   and now - self.counters.shared.beat > _STALE and is_stopped(self.parent)):
                 time.sleep(0.05)
                 now = time.monotonic()
         return now
 
     def stopped(self):
-        return self.ints[self.line + _COMMAND] != _RUN
+        return self.slots.ints[_COMMAND] != RUN
 
 
 class BlockSource:
@@ -5859,11 +5939,12 @@ class TcpSender(StreamLoop):
 
     sends = True
 
-    def __init__(self, sock, counters, index, parameters, plan, file=None, lines=()):
-        """lines: the first slots of all this end's senders, whose bytes count together."""
+    def __init__(self, sock, counters, index, parameters, plan, file=None,
+                 together=()):
+        """together: the indices of all this end's senders, whose bytes count together."""
         StreamLoop.__init__(self, sock, counters, index, parameters, plan, file)
         self.size = plan.send
-        self._lines = lines
+        self._together = [StreamSlots(counters, each).ints for each in together]
         self._block = None if self.file else counters.block(parameters)
         if parameters.zerocopy and CAN_SEND_FILES and not self.file:
             self.payload = counters.payload(parameters)
@@ -5888,7 +5969,7 @@ class TcpSender(StreamLoop):
             status = self._send_amount(small, large)
         else:
             status = self._send_all(large)
-        if status == _COMPLETE:
+        if status == COMPLETE:
             self._await_acknowledgement()
             if self.file and parameters.reverse and (
                     parameters.ends_with_data or isinstance(self.sock, TlsSocket)):
@@ -5913,7 +5994,7 @@ class TcpSender(StreamLoop):
 
     def _send_all(self, source):
         """The hot path: no rate, no amount."""
-        ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
+        ints = self.slots.ints
         # What TLS could not send has to be offered again as it was.
         adapts = isinstance(source, BlockSource) and not isinstance(self.sock, TlsSocket)
         sent = 0
@@ -5923,20 +6004,20 @@ class TcpSender(StreamLoop):
             try:
                 while source.rest is not None:
                     sent += source.send()
-                    ints[count_slot] = sent
+                    ints[_BYTES] = sent
                 for _ in range(32):
                     count = call()
                     sent += count
-                    ints[count_slot] = sent
+                    ints[_BYTES] = sent
                     if count != size:
                         source.split(count)
                         break
-                    if ints[command_slot]:
+                    if ints[_COMMAND]:
                         break
             except BlockingIOError:
                 self.await_socket(True)
-            if ints[command_slot]:
-                return _STOPPED
+            if ints[_COMMAND]:
+                return STOPPED
             # A slow link gets smaller calls, so that the counters are prompt.
             room = (sent - first) / max(time.monotonic() - begin, 1e-6) * _SLOW_CALL
             if adapts and room < size / 2 and size > 8192:
@@ -5951,21 +6032,20 @@ class TcpSender(StreamLoop):
         return BlockSource(self.sock, source.block, min(size, self.size))
 
     def _amount_left(self):
-        """Return the bytes that this end's senders still have to send, None without a limit."""
-        ints = self.ints
-        limit = ints[_LIMIT]
-        if not limit:
-            return None
-        return limit - sum(ints[line + _BYTES] for line in self._lines)
+        """Return the bytes that this end's senders still have to send, NO_LIMIT without one."""
+        limit = self.slots.ints[_LIMIT]
+        if limit == NO_LIMIT:
+            return limit
+        return limit - sum(ints[_BYTES] for ints in self._together)
 
     def _send_amount(self, small, large):
-        ints, count_slot = self.ints, self.line + _BYTES
+        ints = self.slots.ints
         sent = 0
         while not self.stopped():
             left = self._amount_left()
-            if left is not None and left <= 0:
-                return _COMPLETE
-            source = large if left is None or left >= large.size * len(self._lines) else small
+            if left <= 0:
+                return COMPLETE
+            source = large if left >= large.size * len(self._together) else small
             try:
                 pending = large if large.rest is not None else small
                 if pending.rest is not None:  # the block that was begun is ended first
@@ -5978,24 +6058,24 @@ class TcpSender(StreamLoop):
                 self.await_socket(True)
                 count = None
             if count == 0 and self.file:
-                return _COMPLETE
+                return COMPLETE
             if count:
                 sent += count
-                ints[count_slot] = sent
+                ints[_BYTES] = sent
             self.look_around()
-        return _STOPPED
+        return STOPPED
 
     def _send_at_rate(self, source):
         """Send a burst of blocks whenever the average since the start has fallen behind."""
-        ints, count_slot = self.ints, self.line + _BYTES
+        ints = self.slots.ints
         rate = self.parameters.rate / 8.0
         burst = max(1, self.parameters.burst) * self.parameters.length
         sent = mark = 0
         start = time.monotonic()
         while not self.stopped():
             left = self._amount_left()
-            if left is not None and left <= 0:
-                return _COMPLETE
+            if left <= 0:
+                return COMPLETE
             now = self.look_around()
             due = start + sent / rate
             if sent >= mark:  # a pipe's pieces are of any size
@@ -6009,10 +6089,10 @@ class TcpSender(StreamLoop):
                 self.await_socket(True)
                 continue
             if count == 0 and self.file:
-                return _COMPLETE
+                return COMPLETE
             sent += count
-            ints[count_slot] = sent
-        return _STOPPED
+            ints[_BYTES] = sent
+        return STOPPED
 
 
 class TcpReceiver(StreamLoop):
@@ -6024,7 +6104,7 @@ class TcpReceiver(StreamLoop):
                             open_payload(path, True) if path else None)
 
     def transfer(self):
-        ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
+        ints = self.slots.ints
         size = self.plan.receive
         view = (memoryview(private_memory(size)) if self.file
                 else self.counters.sink(self.index, size))
@@ -6040,16 +6120,16 @@ class TcpReceiver(StreamLoop):
         receive = self.sock.recv_into
         received, pending = 0, 0  # bytes; those that came after the stop
         mark, marked, ended = time.monotonic(), 0, False
-        while not (ended or ints[command_slot]):
+        while not (ended or ints[_COMMAND]):
             enough = size if flags != plain else 1
             try:
                 for _ in range(1 if amount else 32):
                     count = receive(view, size, flags)
-                    if ints[command_slot]:
+                    if ints[_COMMAND]:
                         pending = count
                         break
                     received += count
-                    ints[count_slot] = received
+                    ints[_BYTES] = received
                     if self.file:
                         self._store(view[:count])
                     if count < enough:
@@ -6060,16 +6140,16 @@ class TcpReceiver(StreamLoop):
                 continue
             ended, now = not count, self.look_around()
             if amount and count:
-                self.floats[self.line + _FINISHED] = now
+                self.slots.finished = now
             if now - mark > 0.02:
                 slow = (received - marked) / (now - mark) * _SLOW_CALL < size
                 flags = plain if slow else whole
                 mark, marked = now, received
-        if ended and not ints[command_slot]:
-            return _CLOSED
-        self._end(_STOPPED)
+        if ended and not ints[_COMMAND]:
+            return CLOSED
+        self._end(STOPPED)
         self._drain(receive, view, plain, pending)
-        return _STOPPED
+        return STOPPED
 
     def _store(self, view):
         """Write to the file (-F). A pipe may stand still for as long as the test runs."""
@@ -6080,7 +6160,7 @@ class TcpReceiver(StreamLoop):
                 if count is not None:
                     view, since = view[count:], None
                     continue
-                self.ints[self.line + _ERRNO], now = errno.ETIMEDOUT, self.look_around()
+                self.slots.errno, now = errno.ETIMEDOUT, self.look_around()
                 if self.stopped():
                     since = since or now
                     if now - since > CLOSING_TIMEOUT:
@@ -6088,7 +6168,7 @@ class TcpReceiver(StreamLoop):
                 self.await_file(True)
         except OSError as error:
             raise FileTrouble(error.errno, error.strerror)
-        self.ints[self.line + _ERRNO] = 0
+        self.slots.errno = 0
 
     def _drain(self, receive, view, flags, count):
         """Read to the end of the stream, so that the peer is not reset while it still sends."""
@@ -6178,6 +6258,8 @@ _DRAIN_TIMEOUT = 0.2  # seconds for what stands in the buffer at the end
 class UdpSender(StreamLoop):
     """Send one UDP stream, at a rate or as fast as it goes, up to an amount or a stop."""
 
+    layout = UdpSenderSlots
+
     def __init__(self, sock, counters, index, parameters, batches=True, streams=1):
         """batches: send several datagrams per call where the system can.
 
@@ -6206,19 +6288,18 @@ class UdpSender(StreamLoop):
         parameters, length = self.parameters, self.parameters.length
         writer, headers = self._writer, self._headers
         pace = Pace(parameters, time.monotonic()) if parameters.rate else None
-        ints, count_slot, command_slot = self.ints, self.line + _BYTES, self.line + _COMMAND
-        limited_slot, share_slot = self.line + _LIMITED, self.line + _SHARE
+        ints = self.slots.ints
         outage, sent = Outage(self.sock), 0
-        while not ints[command_slot]:
+        while not ints[_COMMAND]:
             now = self.look_around()
             count = headers.room(sent + 1)
             if count > writer.limit:
                 count = writer.limit
-            if ints[limited_slot]:
-                left = ints[share_slot] // length - sent
+            left = ints[_LIMIT] // length - sent
+            if left < count:
                 if left <= 0:
-                    return _COMPLETE
-                count = min(count, left)
+                    return COMPLETE
+                count = left
             if pace is not None:
                 due = pace.due(now, sent)
                 if due < 1:
@@ -6233,14 +6314,14 @@ class UdpSender(StreamLoop):
                 continue
             if outage.since:
                 self._end_outage(outage, now)
-            ints[count_slot] = sent * length
-        return _STOPPED
+            ints[_BYTES] = sent * length
+        return STOPPED
 
     def _sleep(self, seconds):
         """Sleep; the control plane need not wait for the end of it."""
-        self.ints[self.line + _ASLEEP] = 1
+        self.slots.asleep = 1
         time.sleep(seconds)
-        self.ints[self.line + _ASLEEP] = 0
+        self.slots.asleep = 0
 
     def _bear(self, outage, error, now, sent):
         """Wait for the end of an error that passes. Raises OSError."""
@@ -6250,7 +6331,7 @@ class UdpSender(StreamLoop):
         try:
             wait = outage.bear(error, now, sent)
         except OSError as failure:
-            self.counters.write_note(self.index, failure.strerror)
+            self.slots.write_note(failure.strerror)
             raise
         self.publish_outage(outage, now)
         if wait:
@@ -6302,6 +6383,8 @@ class Pace:
 class UdpReceiver(StreamLoop):
     """Receive one UDP stream: count, and find what was lost, came late, or jittered."""
 
+    layout = UdpReceiverSlots
+
     def __init__(self, sock, counters, index, parameters, batches=True, drains=False):
         """batches: as for UdpSender.
 
@@ -6338,7 +6421,7 @@ class UdpReceiver(StreamLoop):
 
     def transfer(self):
         reader = self._reader
-        ints, command_slot = self.ints, self.line + _COMMAND
+        ints = self.slots.ints
         may_nap = not reader.coalesced and (
             self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= _NAP_ROOM)
         napping, empty = False, 0
@@ -6346,7 +6429,7 @@ class UdpReceiver(StreamLoop):
         calls, datagrams, mark = 0, 0, time.monotonic()
         if not reader.kernel_time:
             self._take_in_late(reader)
-        while not ints[command_slot]:
+        while not ints[_COMMAND]:
             now = self.look_around()
             try:
                 count = reader.receive(not napping)
@@ -6375,7 +6458,7 @@ class UdpReceiver(StreamLoop):
                 calls, datagrams, mark = 0, 0, now
         if self._drains:
             self._drain(reader)
-        return _STOPPED
+        return STOPPED
 
     def _take_in_late(self, reader):
         """Count what came before this process did: it tells nothing of the jitter."""
@@ -6386,7 +6469,7 @@ class UdpReceiver(StreamLoop):
                 self._tracker.forget_jitter()
         except OSError:
             pass  # no more
-        self.floats[self.line + _JITTER] = 0.0
+        self.slots.jitter = 0.0
 
     def _drain(self, reader):
         """Count what came before the stop; nobody sends any more."""
@@ -6405,11 +6488,11 @@ class UdpReceiver(StreamLoop):
 
     def _account(self, reader, count):
         """Take what one call brought into the figures."""
-        ints, line, tracker = self.ints, self.line, self._tracker
+        slots, ints, tracker = self.slots, self.slots.ints, self._tracker
         if reader.kernel_time:
             self._watch_clock()
-        if ints[line + _MEASURING] != self._measuring:
-            self._measuring = ints[line + _MEASURING]
+        if ints[_MEASURING] != self._measuring:
+            self._measuring = ints[_MEASURING]
             tracker.forget_jitter()
         sizes, arrivals = reader.sizes(count), reader.arrivals(count)
         if reader.coalesced:
@@ -6418,17 +6501,17 @@ class UdpReceiver(StreamLoop):
                 tracker.take_piece(headers, size, arrival)
         else:
             tracker.take(self._headers[0], sizes, arrivals)
-        ints[line + _VERSION] += 1
-        ints[line + _BYTES] = tracker.bytes
-        ints[line + _PACKETS] = tracker.highest
-        ints[line + _LOST] = tracker.lost
-        ints[line + _LATE] = tracker.late
-        self.floats[line + _JITTER] = tracker.jitter
+        ints[_VERSION] += 1
+        ints[_BYTES] = tracker.bytes
+        ints[_PACKETS] = tracker.highest
+        ints[_LOST] = tracker.lost
+        ints[_LATE] = tracker.late
+        slots.floats[_JITTER] = tracker.jitter
         if self._pieces:
-            ints[line + _PIECE] = max(1, round(tracker.highest / self._pieces))
-        ints[line + _VERSION] += 1
+            slots.piece = max(1, round(tracker.highest / self._pieces))
+        ints[_VERSION] += 1
         if self.parameters.bytes or self.parameters.blocks:
-            self.floats[line + _FINISHED] = time.monotonic()
+            slots.finished = time.monotonic()
 
     def _watch_clock(self):
         """Begin anew with the jitter if somebody set the clock of the kernel's timestamps."""
@@ -6578,13 +6661,13 @@ _SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams 
 class Stream:
     """One data connection, as the control plane sees it."""
 
-    def __init__(self, stream_id, sock, sender, loop, worker, line, figures):
+    def __init__(self, stream_id, sock, sender, loop, worker, slots, figures):
         self.id = stream_id
         self.sock = sock
         self.sender = sender
         self.loop = loop
         self.worker = worker
-        self.line = line
+        self.slots = slots
         self.figures = figures
 
 
@@ -6653,18 +6736,17 @@ class Test:
             return False
         if not self._quic:
             return True
-        statuses = [self._counters.ints[stream.line + _STATUS] for stream in self.streams]
+        statuses = [stream.slots.status for stream in self.streams]
         for index, (stream, status) in enumerate(zip(self.streams, statuses)):
-            if status == _FAILED or (status == _STARTING and stream.worker.ended()):
-                number = self._counters.ints[stream.line + _ERRNO]
-                note = self._counters.note(index)
+            if status == FAILED or (status == STARTING and stream.worker.ended()):
+                number, note = stream.slots.errno, stream.slots.note()
                 raise self.quic_error(index, OSError(number, note)
-                                      if note and status == _FAILED else stream.worker.death())
-        return min(statuses) >= _PREPARED
+                                      if note and status == FAILED else stream.worker.death())
+        return min(statuses) >= PREPARED
 
     def notes(self):
         """Return what the workers had to say of connections that were made all the same."""
-        notes = [(index, self._counters.note(index)) for index in range(len(self.streams))]
+        notes = [(index, stream.slots.note()) for index, stream in enumerate(self.streams)]
         return ["the QUIC handshake of stream %d was repeated: %s" % (index + 1, text)
                 for index, text in notes if text]
 
@@ -6684,7 +6766,6 @@ class Test:
         """Take a connected data connection and start its worker, which waits for the start."""
         index = len(self.streams)
         sender = self.sends(index)
-        line = self._counters.line(index)
         loop = self._make_loop(sock, index, sender)
         try:
             # A program that has got threads in the meantime cannot fork any more.
@@ -6700,7 +6781,7 @@ class Test:
             number += 1
         kind = {"UDP": DatagramFigures, "QUIC": QuicStreamFigures}.get(self.parameters.protocol,
                                                                        StreamFigures)
-        self.streams.append(Stream(self.ids[index], sock, sender, loop, worker, line,
+        self.streams.append(Stream(self.ids[index], sock, sender, loop, worker, loop.slots,
                                    kind(number, sender)))
         try:
             local, remote = plain_address(sock.getsockname()), plain_address(sock.getpeername())
@@ -6721,8 +6802,9 @@ class Test:
             return UdpReceiver(sock, self._counters, index, parameters, batches, self.server)
         plan = call_plan(parameters, len(self.ids))
         if sender:
-            lines = [self._counters.line(i) for i in range(len(self.ids)) if self.sends(i)]
-            return TcpSender(sock, self._counters, index, parameters, plan, self._source(), lines)
+            together = list(filter(self.sends, range(len(self.ids))))
+            return TcpSender(sock, self._counters, index, parameters, plan, self._source(),
+                             together)
         # differs: with --bidir iperf3 would write over the file that it sends.
         path = None if parameters.bidirectional else settings.file
         return TcpReceiver(sock, self._counters, index, parameters, plan, path)
@@ -6786,8 +6868,8 @@ class Test:
 
     def open_gate(self):
         """Let the workers run."""
-        self._counters.floats[_BEAT] = time.monotonic()
-        self._counters.ints[_OPEN] = 1
+        self._counters.shared.beat = time.monotonic()
+        self._counters.shared.open = 1
         if self._gate[1] is not None:
             os.close(self._gate[1])
             self._gate = (self._gate[0], None)
@@ -6802,10 +6884,12 @@ class Test:
         if self._datagrams:
             self._set_shares()
         elif self._amount() and not (self.server and self.parameters.omit):
-            ints = self._counters.ints
             files = self.parameters.parallel if self.ends_with_file else 1
-            ints[_LIMIT] = min(2 ** 63 - 1, self._amount() * files + sum(
-                ints[stream.line + _BYTES] for stream in self.streams if stream.sender))
+            senders = [stream for stream in self.streams if stream.sender]
+            limit = min(NO_LIMIT, self._amount() * files + sum(
+                stream.slots.bytes for stream in senders))
+            for stream in senders:
+                stream.slots.limit = limit
 
     def _set_shares(self):
         """Divide the amount of a UDP test among this end's streams, to the datagram."""
@@ -6818,9 +6902,8 @@ class Test:
         senders = [stream for stream in self.streams if stream.sender]
         for number, stream in enumerate(senders):
             share = datagrams // len(senders) + (number < datagrams % len(senders))
-            self._counters.ints[stream.line + _SHARE] = min(
-                2 ** 62, stream.figures.begin.bytes + share * parameters.length)
-            self._counters.ints[stream.line + _LIMITED] = 1
+            stream.slots.limit = min(NO_LIMIT,
+                                     stream.figures.begin.bytes + share * parameters.length)
 
     def _time_to_amount(self, now):
         """Return after how many seconds to look again whether the amount is through."""
@@ -6859,7 +6942,7 @@ class Test:
             for stream in self.streams:
                 stream.figures.start_measuring()
                 if self._datagrams:
-                    self._counters.ints[stream.line + _MEASURING] = 1
+                    stream.slots.measuring = 1
             self.omitting = False
             self._origin, self._interval_start, self._tick = now, 0.0, 1
             self._set_limit()
@@ -6890,32 +6973,31 @@ class Test:
         info = None
         if stream.sender or self.parameters.bidirectional:
             info = tcp_info(stream.sock)
-        stream.figures.take(info, bytes=self._counters.ints[stream.line + _BYTES])
+        stream.figures.take(info, bytes=stream.slots.bytes)
         return info
 
     def _sample_quic(self, stream):
-        at = stream.line + _QUIC_PACKETS
-        quic, info = QuicFigures(*self._counters.ints[at:at + 4]), None
+        slots, info = stream.slots, None
+        quic = QuicFigures(slots.packets, slots.lost, slots.window, slots.rtt)
         if stream.sender and quic.lost >= 0:  # retransmits are lost packets
             info = TcpInfo(quic.lost, quic.window, -1, quic.rtt, -1, -1, -1)
         stream.figures.window = quic.window
-        stream.figures.take(info, bytes=self._counters.ints[stream.line + _BYTES],
-                            packets=quic.packets)
+        stream.figures.take(info, bytes=slots.bytes, packets=quic.packets)
         return info
 
     def _sample_datagrams(self, stream):
         figures = stream.figures
         if stream.sender:
-            count = self._counters.ints[stream.line + _BYTES]
+            count = stream.slots.bytes
             figures.take(bytes=count, packets=count // self.parameters.length)
             return
-        counts = self._counters.datagrams(stream.line)
+        counts = stream.slots.counts()
         figures.take(bytes=counts.bytes, packets=counts.packets, lost=counts.lost,
                      out_of_order=counts.out_of_order)
         # Without any since measuring began there is none.
         figures.jitter = counts.jitter if counts.bytes != figures.begin.bytes else 0.0
         # With GRO the kernel counts the pieces: those that came tell how large they are.
-        drops, piece = dropped_datagrams(stream.sock), self._counters.ints[stream.line + _PIECE]
+        drops, piece = dropped_datagrams(stream.sock), stream.slots.piece
         if drops is not None:
             figures.drops_estimated = piece > 1
             figures.take(drops=drops * max(1, piece))
@@ -6948,11 +7030,11 @@ class Test:
 
     def total_bytes(self):
         """Return the bytes that this end has sent and received since the start."""
-        return sum(self._counters.ints[stream.line + _BYTES] for stream in self.streams)
+        return sum(stream.slots.bytes for stream in self.streams)
 
     def _measured(self, sent):
         """Return the bytes that this end has sent, or received, since measuring began."""
-        return sum(self._counters.ints[stream.line + _BYTES] - stream.figures.begin.bytes
+        return sum(stream.slots.bytes - stream.figures.begin.bytes
                    for stream in self.streams if stream.sender == sent)
 
     def _arrived(self):
@@ -6962,8 +7044,7 @@ class Test:
         """
         if not self._datagrams:
             return self._measured(False)
-        packets = sum(self._counters.ints[stream.line + _PACKETS]
-                      - stream.figures.begin.packets
+        packets = sum(stream.slots.packets - stream.figures.begin.packets
                       for stream in self.streams if not stream.sender)
         return packets * self.parameters.length
 
@@ -6971,8 +7052,8 @@ class Test:
         """Return whether the amount of -n or -k is through on these streams."""
         if received:
             return self._arrived() >= self._amount()
-        statuses = [self._counters.ints[stream.line + _STATUS] for stream in streams]
-        return min(statuses) >= _COMPLETE and _COMPLETE in statuses  # else all are broken
+        statuses = [stream.slots.status for stream in streams]
+        return min(statuses) >= COMPLETE and COMPLETE in statuses  # else all are broken
 
     def is_over(self, now):
         """Return whether a client's end condition is met."""
@@ -7024,26 +7105,25 @@ class Test:
 
         A broken stream alone is no error: the control connection may know better why.
         """
-        ints = self._counters.ints
-        self._counters.floats[_BEAT] = now
+        self._counters.shared.beat = now
         watched = [stream for stream in self.streams if not stream.sender]
         if self.server and not self.parameters.time:
             watched = self.streams  # no watchdog ends a client that never reads
         if watched:
-            count = sum(ints[stream.line + _BYTES] for stream in watched)
+            count = sum(stream.slots.bytes for stream in watched)
             if count != self._progress[1]:
                 self._progress = (now, count)
             elif now - self._progress[0] > self._patience:
                 raise IperfError(144)
-        moved = sum(ints[stream.line + _BYTES] for stream in self.telling())
+        moved = sum(stream.slots.bytes for stream in self.telling())
         if moved != self._sign_of_life[1]:
             self._sign_of_life = (now, moved)
         for stream in self.streams:
-            if ints[stream.line + _STATUS] == _SPOILED:
+            if stream.slots.status == SPOILED:
                 raise self._file_error(stream)
-            if stream.worker.ended() and ints[stream.line + _STATUS] <= _RUNNING:
+            if stream.worker.ended() and stream.slots.status <= RUNNING:
                 raise IperfError(205 if stream.sender else 206, stream.worker.death())
-        failed = [stream for stream in self.streams if ints[stream.line + _STATUS] == _FAILED]
+        failed = [stream for stream in self.streams if stream.slots.status == FAILED]
         # Datagrams have no connection that could be broken: the system refused to send them.
         enough = 1 if self._datagrams else len(self.streams)
         if len(failed) < enough:
@@ -7057,7 +7137,7 @@ class Test:
         """Let no more be sent of UDP, where nothing tells whether the other end still wants any."""
         for stream in self.streams:
             if stream.sender and self._datagrams:
-                self._counters.ints[stream.line + _COMMAND] = _STOP
+                stream.slots.command = STOP
 
     def telling(self):
         """Return the streams whose bytes move only if the other end lives: not UDP's senders."""
@@ -7080,7 +7160,7 @@ class Test:
         return quiet
 
     def _file_error(self, stream):
-        number = self._counters.ints[stream.line + _ERRNO]
+        number = stream.slots.errno
         text = system_error(number).strerror
         if number == errno.ETIMEDOUT:
             text = "%s does not take what is written to it" % self.settings.file
@@ -7094,14 +7174,12 @@ class Test:
 
     def _is_stuck(self, stream):
         """Return whether a worker has failed at its file (-F), or waits for it."""
-        ints, line = self._counters.ints, stream.line
-        return ints[line + _STATUS] == _SPOILED or (
-            ints[line + _STATUS] in (_RUNNING, _STOPPED)
-            and ints[line + _ERRNO] == errno.ETIMEDOUT)
+        slots = stream.slots
+        return slots.status == SPOILED or (
+            slots.status in (RUNNING, STOPPED) and slots.errno == errno.ETIMEDOUT)
 
     def _worker_error(self, stream):
-        number = self._counters.ints[stream.line + _ERRNO]
-        note = self._counters.note(self.streams.index(stream))
+        number, note = stream.slots.errno, stream.slots.note()
         return OSError(number, note) if note else system_error(number)
 
     # The end
@@ -7112,7 +7190,7 @@ class Test:
         now: when the end came. The workers see the stop within a call; the wait for one that
         is blocked is short, and end_streams() wakes a sender afterwards.
         """
-        ints, patience = self._counters.ints, 0.003
+        patience = 0.003
         counts = self._amount() or self._ended_early(now)  # and no time ended it
         if counts and not self._datagrams:
             if self.server or self.parameters.reverse:
@@ -7122,7 +7200,7 @@ class Test:
         if counts:
             now = self._amount_time() or now
         for stream in self.streams:
-            ints[stream.line + _COMMAND] = _STOP
+            stream.slots.command = STOP
         if self._datagrams:
             patience = self._wake_receivers()
         elif self._quic:  # a sender waits for acknowledgements, between which it sees the stop
@@ -7153,15 +7231,14 @@ class Test:
 
     def _check_beginnings(self):
         """Raise IperfError if the system refused to send on a stream, or no worker ever ran."""
-        ints = self._counters.ints
         for stream in self.streams:
-            failed = stream.sender and ints[stream.line + _STATUS] == _FAILED
+            failed = stream.sender and stream.slots.status == FAILED
             # A connection may break at the end.
-            if failed and (self._datagrams or not ints[stream.line + _BYTES]):
+            if failed and (self._datagrams or not stream.slots.bytes):
                 raise IperfError(205, self._worker_error(stream))
         # A short test may be over before its workers have had a CPU.
         if self.local_time > 1.0 and all(
-                ints[stream.line + _STATUS] == _STARTING for stream in self.streams):
+                stream.slots.status == STARTING for stream in self.streams):
             raise IperfError(200, OSError(errno.ETIMEDOUT, "no stream's worker began in time"))
 
     def _wake_receivers(self):
@@ -7173,14 +7250,13 @@ class Test:
 
     def _is_busy(self, stream):
         """Return whether a worker that was told to stop may still count something."""
-        ints, line = self._counters.ints, stream.line
-        if ints[line + _STATUS] > _RUNNING:
+        if stream.slots.status > RUNNING:
             return False
         if not self._datagrams:
             return stream.sender or not self._quic
         # A sleeping sender looks at the command first; a client's receivers are not waited for,
         # since their sender goes on.
-        return not ints[line + _ASLEEP] if stream.sender else self.server
+        return not stream.slots.asleep if stream.sender else self.server
 
     def _amount_time(self):
         """Return when the amount of -n or -k, or a file, was through, 0 if it was not."""
@@ -7189,19 +7265,16 @@ class Test:
                 or 0 < self._amount() <= self._arrived()
                 or self._stopped_short(time.monotonic())):
             return 0
-        return max([self._origin] + [self._counters.floats[stream.line + _FINISHED]
-                                     for stream in self.streams])
+        return max([self._origin] + [stream.slots.finished for stream in self.streams])
 
     def _all_complete(self):
         senders = [stream for stream in self.streams if stream.sender]
-        return bool(senders) and all(
-            self._counters.ints[stream.line + _STATUS] == _COMPLETE for stream in senders)
+        return bool(senders) and all(stream.slots.status == COMPLETE for stream in senders)
 
     def _all_closed(self):
         """Return whether all that this end receives, by TCP or QUIC, has come to its end."""
         receivers = [stream for stream in self.streams if not stream.sender]
-        return bool(receivers) and all(
-            self._counters.ints[stream.line + _STATUS] == _CLOSED for stream in receivers)
+        return bool(receivers) and all(stream.slots.status == CLOSED for stream in receivers)
 
     def _let_arrive(self):
         """Wait for what was sent of an amount (-n, -k, -F) and this end has not read yet."""
@@ -7239,16 +7312,15 @@ class Test:
         self._pending_interval = self._take_interval(now)
         user, system = cpu_times()
         for stream in self.streams:
-            user += self._counters.floats[stream.line + _USER]
-            system += self._counters.floats[stream.line + _SYSTEM]
+            user += stream.slots.user
+            system += stream.slots.system
         self._cpu.finish(now, user, system)
         self._tell_outage()
 
     def _tell_outage(self):
         """Say for how long datagrams could not be sent, if that passed."""
-        away, cause = max([(self._counters.floats[stream.line + _AWAY],
-                            self._counters.ints[stream.line + _CAUSE]) for stream in self.streams
-                           if self._counters.ints[stream.line + _STATUS] != _FAILED] or [(0.0, 0)])
+        away, cause = max([(stream.slots.away, stream.slots.cause) for stream in self.streams
+                           if stream.slots.status != FAILED] or [(0.0, 0)])
         if away:
             self.own["network_away_seconds"] = round(away, 3)
             self.emit("warning", "the network was away for %.1f seconds: %s" % (
@@ -7405,9 +7477,9 @@ class Test:
 
     def _quic_figures(self, stream):
         figures = stream.figures.packets(stream.figures.measured())
-        for name, slot in (("connect_seconds", _CONNECTED), ("first_byte_seconds", _FIRST_BYTE)):
-            if not self.server:
-                figures[name] = round(self._counters.floats[stream.line + slot], 6)
+        if not self.server:
+            for name in ("connect_seconds", "first_byte_seconds"):
+                figures[name] = round(getattr(stream.slots, name), 6)
         return figures
 
     def _file_figures(self, totals):
@@ -7442,7 +7514,7 @@ class Test:
             self._workforce.release(len(self.ids), self._forks)
         self.closed = True
         for stream in self.streams:
-            self._counters.ints[stream.line + _COMMAND] = _STOP
+            stream.slots.command = STOP
         self.open_gate()
         left = [stream.worker for stream in self.streams if not stream.worker.ended()]
         for worker in left:

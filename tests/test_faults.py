@@ -382,12 +382,11 @@ class FileReceivers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, peer:
             path = os.path.join(folder, "file")
             parameters = pyperf3.Parameters()
-            counters = pyperf3.Counters(1)
-            receiver = pyperf3.TcpReceiver(ours, counters, 0, parameters,
+            receiver = pyperf3.TcpReceiver(ours, pyperf3.Counters(1), 0, parameters,
                                            pyperf3.call_plan(parameters, 1), path)
 
             def stop():
-                counters.ints[counters.line(0) + pyperf3._COMMAND] = pyperf3._STOP
+                receiver.slots.command = pyperf3.STOP
             arrange(receiver, stop, peer)
             receiver.run()
             receiver.close()
@@ -405,7 +404,7 @@ class FileReceivers(unittest.TestCase):
             real = receiver.look_around
 
             def look_around():
-                if receiver.ints[receiver.line + pyperf3._BYTES]:
+                if receiver.slots.bytes:
                     stop()
                     peer.close()
                 return real()

@@ -1121,8 +1121,7 @@ class Receivers(Feeding, unittest.TestCase):
     def receiver(self):
         parameters = pyperf3.Parameters()
         parameters.protocol, parameters.length = "UDP", 100
-        self.counters = pyperf3.Counters(1)
-        return pyperf3.UdpReceiver(self.sock, self.counters, 0, parameters)
+        return pyperf3.UdpReceiver(self.sock, pyperf3.Counters(1), 0, parameters)
 
     @unittest.skipUnless(sys.platform.startswith("linux"), "only Linux's kernel stamps them")
     def test_first_datagrams_had_no_stamp_of_the_kernel(self):
@@ -1178,26 +1177,26 @@ class Receivers(Feeding, unittest.TestCase):
 
     def test_figures_come_to_the_control_plane_together(self):
         receiver = self.receiver()
-        line, tracker = self.counters.line(0), receiver._tracker
+        slots, tracker = receiver.slots, receiver._tracker
         for number, numbers in enumerate(((1, 2, 4), (3, 6, 6)), 1):
             self.account(receiver, self.numbered(numbers))
-            counts = self.counters.datagrams(line)
+            counts = slots.counts()
             self.assertEqual(counts, pyperf3.DatagramCounts(
                 tracker.bytes, tracker.highest, tracker.lost, tracker.late, tracker.jitter))
-            self.assertEqual(self.counters.ints[line + pyperf3._VERSION], 2 * number)
+            self.assertEqual(slots.version, 2 * number)
         self.assertEqual(counts[:4], (600, 6, 0, 2))
 
     def test_jitter_begins_anew_with_the_measured_part(self):
         receiver = self.receiver()
-        line = self.counters.line(0)
+        slots = receiver.slots
         self.account(receiver, [Datagram(1, 100, 0, 0), Datagram(2, 100, 0, 10 ** 6)])
-        self.assertGreater(self.counters.datagrams(line).jitter, 0.05)
-        self.counters.ints[line + pyperf3._MEASURING] = 1
+        self.assertGreater(slots.counts().jitter, 0.05)
+        slots.measuring = 1
         self.account(receiver, [Datagram(4, 100, 0, 5 * 10 ** 6)])
-        counts = self.counters.datagrams(line)
+        counts = slots.counts()
         self.assertEqual((counts.jitter, counts.packets, counts.lost), (0, 4, 1))
         self.account(receiver, [Datagram(5, 100, 0, 5 * 10 ** 6 + 1600)])
-        self.assertAlmostEqual(self.counters.datagrams(line).jitter, 1e-4, delta=1e-9)
+        self.assertAlmostEqual(slots.counts().jitter, 1e-4, delta=1e-9)
 
     def test_a_clock_that_somebody_sets_is_no_jitter(self):
         for noticed in (False, True):
