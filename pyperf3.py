@@ -38,6 +38,7 @@ Sections (each uses only what stands above it):
     statistics      counters to figures
     tasks           generators that wait, and the loop that runs them
     streams         the data plane: workers, senders, receivers
+    transports      what depends on the protocol of a test
     test            what both ends share: ticks, end conditions, results
     client          the client's side of the protocol
     server          the server's side of the protocol
@@ -2295,10 +2296,11 @@ def congestion_name(sock):
 
 
 def set_congestion(sock, name):
-    """Set a TCP socket's congestion control. Raises OSError if the system has not that one."""
-    if _TCP_CONGESTION is None:
-        raise system_error(errno.ENOPROTOOPT)
-    sock.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, to_bytes(name))
+    """Set a TCP socket's congestion control. Raises IperfError 134 if there is no such one."""
+    try:
+        _set_option(sock, socket.IPPROTO_TCP, _TCP_CONGESTION, to_bytes(name), 134)
+    except IperfError:
+        raise IperfError(134)
 
 
 def _set_option(sock, level, option, value, number):
@@ -2432,16 +2434,17 @@ def restore_accepted_window(listener, before):
     _try_option(listener, socket.SOL_SOCKET, _SO_BUF_LOCK, 0)
 
 
-def set_flow_label(sock, place, label):
+def set_flow_label(sock, place):
     """Get an IPv6 flow label for a socket, and let it be sent (Linux). Raises IperfError 127.
 
-    place: the socket address that is connected to next, with the label in it.
+    place: the host that is connected to next, and the label.
     """
+    host, label = place
     try:
         if not _LINUX or sock.family != _AF_INET6:
             raise system_error(errno.ENOPROTOOPT)
         # struct in6_flowlabel_req: address, label, get, shared by all, create, no times
-        request = socket.inet_pton(_AF_INET6, place[0].partition("%")[0]) + struct.pack(
+        request = socket.inet_pton(_AF_INET6, host.partition("%")[0]) + struct.pack(
             "!IBB", label, 0, 255) + struct.pack("=HHHI", 1, 0, 0, 0)
         sock.setsockopt(_IPPROTO_IPV6, _IPV6_FLOWLABEL_MGR, request)
         sock.setsockopt(_IPPROTO_IPV6, _IPV6_FLOWINFO_SEND, 1)
@@ -2569,16 +2572,6 @@ def set_pacing(sock, rate):
     sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, value)
 
 
-def pacing_warnings(sock, rate):
-    """Pace a socket as set_pacing() does, if there is a rate; returns the warnings."""
-    try:
-        if rate:
-            set_pacing(sock, rate)
-        return []
-    except OSError:
-        return ["Unable to set socket pacing"]
-
-
 def bind_device(sock, device):
     """Bind a socket to a network device.
 
@@ -2666,32 +2659,6 @@ def datagram_socket(family):
 def sctp_socket(family):
     """Return an SCTP socket of the one-to-one style. Raises OSError."""
     return socket.socket(family, socket.SOCK_STREAM, _IPPROTO_SCTP)
-
-
-def prepare_association(sock, no_delay=False, mss=0, streams=0, addresses=()):
-    """Set the options of an SCTP socket that is not yet connected (RFC 6458).
-
-    streams: outgoing ones; addresses: further local ones, as socket addresses.
-    Raises IperfError 122, 123, 137, 138, OSError.
-    """
-    packed = struct.pack("@i", 0)
-    if not 0 <= streams <= 65535:
-        raise IperfError(138)
-    for wanted, option, value, number in (
-            (no_delay, _SCTP_NODELAY, struct.pack("@i", 1), 122),
-            (mss, _SCTP_MAXSEG, struct.pack("@II", 0, mss), 123),
-            (streams, _SCTP_INITMSG, struct.pack("@HHHH", streams, 0, 0, 0), 138),
-            (True, _SCTP_DISABLE_FRAGMENTS, packed, 137)):
-        if wanted:
-            _set_option(sock, _IPPROTO_SCTP, option, value, number)
-    for place in addresses:
-        if sock.family == socket.AF_INET:
-            packed = struct.pack("=HH4s8x", socket.AF_INET, socket.htons(place[1]),
-                                 socket.inet_aton(place[0]))
-        else:
-            packed = struct.pack("=HHI16sI", _AF_INET6, socket.htons(place[1]), 0,
-                                 socket.inet_pton(_AF_INET6, place[0]), place[3])
-        sock.setsockopt(_IPPROTO_SCTP, _SCTP_SOCKOPT_BINDX_ADD, packed)
 
 
 def has_multipath():
@@ -2787,6 +2754,92 @@ def open_datagram_socket(family, place, device=None, prepare=None):
     except IperfError:
         sock.close()
         raise
+
+
+def _add_addresses(sock, addresses):
+    """Let an SCTP socket use further local socket addresses. Raises OSError."""
+    for place in addresses:
+        if sock.family == socket.AF_INET:
+            packed = struct.pack("=HH4s8x", socket.AF_INET, socket.htons(place[1]),
+                                 socket.inet_aton(place[0]))
+        else:
+            packed = struct.pack("=HHI16sI", _AF_INET6, socket.htons(place[1]), 0,
+                                 socket.inet_pton(_AF_INET6, place[0]), place[3])
+        sock.setsockopt(_IPPROTO_SCTP, _SCTP_SOCKOPT_BINDX_ADD, packed)
+
+
+def _set_outgoing_streams(sock, count):
+    if not 0 <= count <= 65535:
+        raise IperfError(138)
+    _set_option(sock, _IPPROTO_SCTP, _SCTP_INITMSG, struct.pack("@HHHH", count, 0, 0, 0), 138)
+
+
+def _sctp_setter(option, layout, number):
+    """Return a function (sock, value) that sets an option of RFC 6458, or raises IperfError."""
+    def set_option(sock, value):
+        _set_option(sock, _IPPROTO_SCTP, option, struct.pack(layout, int(value)), number)
+    return set_option
+
+
+def _enlarge_buffers(sock, sizes):
+    """Let a UDP socket hold `sizes`: bytes that were not read yet, and those of one datagram."""
+    room, block = sizes
+    enlarge_receive_buffer(sock, room)
+    if sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) < block:
+        _try_option(sock, socket.SOL_SOCKET, socket.SO_SNDBUF, block)
+
+
+SocketOption = collections.namedtuple("SocketOption", "name protocols moments set warning")
+SocketOption.__doc__ = """One thing that is set on the sockets of data connections.
+
+name: of what is wanted; protocols: of tests; moments: C before a client connects, L on a server's
+socket to which streams will come, or on one of no use beforehand, A on one that was accepted;
+set: a function (sock, value wanted) that raises IperfError or OSError; warning: what to say
+where the test goes on without it ("" nothing), None where it does not.
+"""
+
+SOCKET_OPTIONS = tuple(SocketOption(*row) for row in (
+    ("no_delay", "TCP", "CA", lambda sock, _: set_no_delay(sock), None),
+    ("no_delay", "SCTP", "CL", _sctp_setter(_SCTP_NODELAY, "@i", 122), None),
+    ("user_timeout", "TCP", "CA", set_user_timeout, None),
+    ("mss", "TCP", "CL", set_mss, None),
+    ("mss", "SCTP", "CL", _sctp_setter(_SCTP_MAXSEG, "@4xI", 123), None),
+    ("outgoing_streams", "SCTP", "C", _set_outgoing_streams, None),
+    ("fragments", "SCTP", "CL", _sctp_setter(_SCTP_DISABLE_FRAGMENTS, "@i", 137), None),
+    ("addresses", "SCTP", "C", _add_addresses, None),
+    ("window", "TCP", "CLA", set_window, None),
+    ("window", "SCTP UDP", "CL", set_window, None),
+    # So early, since the kernel takes a while to begin with it.
+    ("stamps", "UDP", "CL", lambda sock, _: stamp_arrivals(sock), None),
+    ("buffers", "UDP QUIC", "CL", _enlarge_buffers, None),
+    ("tos", "TCP SCTP", "CA", set_tos, None),  # not inherited from the listener
+    ("tos", "UDP QUIC", "CL", set_tos, None),
+    ("dont_fragment", "UDP", "CL", lambda sock, _: forbid_fragments(sock), None),
+    ("dont_fragment", "QUIC", "CL", lambda sock, _: forbid_fragments(sock), ""),
+    ("pacing", "TCP", "CLA", set_pacing, "Unable to set socket pacing"),
+    ("pacing", "UDP QUIC", "CL", set_pacing, "Unable to set socket pacing"),
+    ("flow_label", "TCP UDP QUIC", "C", set_flow_label, None),
+    ("congestion", "TCP", "C", set_congestion, None),
+    ("congestion", "TCP", "LA", set_congestion, "TCP congestion control algorithm not supported"),
+))
+
+
+def set_options(sock, protocol, moment, wanted):
+    """Set what is wanted of SOCKET_OPTIONS: values by name, of which a false one is not.
+
+    Returns the warnings. Raises IperfError, OSError.
+    """
+    warnings = []
+    for option in SOCKET_OPTIONS:
+        value = wanted.get(option.name)
+        if value and moment in option.moments and protocol in option.protocols.split():
+            try:
+                option.set(sock, value)
+            except (IperfError, OSError):
+                if option.warning is None:
+                    raise
+                warnings += [option.warning] if option.warning else []
+    return warnings
 
 
 ###############################################################################
@@ -6188,49 +6241,6 @@ class TcpReceiver(StreamLoop):
             self.look_around()
 
 
-def prepare_datagrams(sock, parameters, receives):
-    """Set the options of a UDP stream's socket; returns its (send, receive) buffer sizes.
-
-    receives: this end receives on some of the streams. Raises IperfError.
-    """
-    sizes = set_window(sock, parameters.window)
-    if receives:
-        stamp_arrivals(sock)  # so early, since the kernel takes a while to begin with it
-    if not parameters.window:
-        # differs: datagrams that this end has no room for are not the network's loss.
-        streams = parameters.stream_count()
-        enlarge_receive_buffer(sock, max(UDP_RECEIVE_BUFFER // streams, parameters.length + 1024,
-                                         UDP_RECEIVE_BUFFER // 32))
-        if sizes[0] < parameters.length:
-            _try_option(sock, socket.SOL_SOCKET, socket.SO_SNDBUF, parameters.length + 1024)
-    if parameters.tos:
-        set_tos(sock, parameters.tos)
-    if parameters.dont_fragment:
-        forbid_fragments(sock)
-    return set_window(sock, 0)
-
-
-def prepare_quic(sock, parameters):
-    """Set the options of the UDP socket of a QUIC stream; returns its buffer sizes.
-
-    Raises IperfError.
-    """
-    enlarge_receive_buffer(sock, max(UDP_RECEIVE_BUFFER // parameters.stream_count(), 262144))
-    if parameters.tos:
-        set_tos(sock, parameters.tos)
-    try:
-        forbid_fragments(sock)  # RFC 9000, 14
-    except IperfError:
-        pass
-    return set_window(sock, 0)
-
-
-def buffer_warnings(parameters, sizes):
-    """Return iperf3's warnings about UDP blocks larger than the socket's buffers."""
-    return ["Block size %d > %s socket buffer size %d" % (parameters.length, name, size)
-            for name, size in zip(("sending", "receiving"), sizes) if parameters.length > size]
-
-
 def segments_per_call(parameters, streams):
     """Return how many datagrams the kernel is to cut from one piece (GSO), below 2 for none.
 
@@ -6258,6 +6268,7 @@ _DRAIN_TIMEOUT = 0.2  # seconds for what stands in the buffer at the end
 class UdpSender(StreamLoop):
     """Send one UDP stream, at a rate or as fast as it goes, up to an amount or a stop."""
 
+    sends = True
     layout = UdpSenderSlots
 
     def __init__(self, sock, counters, index, parameters, batches=True, streams=1):
@@ -6530,6 +6541,48 @@ batch: run under SCHED_BATCH, where a worker that wakes up does not interrupt an
 """
 
 
+###############################################################################
+# transports ##################################################################
+###############################################################################
+# What depends on the protocol of a test, but for the loops of its workers: how
+# data connections are made at either end, what they count, and what the end of
+# a test waits for. Nothing here prints.
+
+class Stream:
+    """One data connection, as the control plane sees it."""
+
+    def __init__(self, stream_id, loop, worker, figures):
+        self.id = stream_id
+        self.loop = loop
+        self.sock, self.slots, self.sender = loop.sock, loop.slots, loop.sends
+        self.worker = worker
+        self.figures = figures
+
+
+class Source:
+    """Where a server's test gets its streams from, until it has them all.
+
+    sizes: of the (sending, receiving) buffers of their sockets; warnings: about options without
+    which the test goes on.
+    """
+
+    takes_connections = False  # those that come to the server's own port
+
+    def __init__(self):
+        self.sizes, self.warnings = (0, 0), []
+
+    def take(self, deadline):
+        """Wait a moment for new streams, in a task; returns their sockets. Raises IperfError."""
+        raise NotImplementedError
+
+    def pending(self):
+        """Return how many streams have come and were not taken yet."""
+        return 0
+
+    def close(self):
+        """Release what only the set-up needs; the streams stay."""
+
+
 def call_plan(parameters, streams):
     """Return the CallPlan for `streams` streams of one end.
 
@@ -6539,8 +6592,6 @@ def call_plan(parameters, streams):
     With --skip-rx-copy the sender is the bottleneck, and each wake-up costs it.
     """
     block = parameters.length
-    if parameters.protocol == "QUIC":
-        return CallPlan(block, DEFAULT_TCP_BLOCK, False, False)
     if streams > 1:
         return CallPlan(block, DEFAULT_TCP_BLOCK, False, not parameters.rate)
     if parameters.skip_rx_copy:
@@ -6549,6 +6600,947 @@ def call_plan(parameters, streams):
         return CallPlan(block, 1024 * 1024, True, True)
     large = 8 * block if block == DEFAULT_TCP_BLOCK else block
     return CallPlan(large, 32 * 1024, True, False)
+
+
+class Transport:
+    """What depends on the protocol of a test, at one end of it.
+
+    A method that says nothing else is both ends'. Those that only some protocols need do nothing
+    here, or say what holds for a connection.
+    """
+
+    name = None  # in the parameters
+    figures = StreamFigures
+    # The systems of both ends keep account of a stream: its end is known, what is on its way, and
+    # that the other end is gone.
+    connected = True
+    encrypts = False  # by itself
+    takes_tls = False  # its test may have a control connection in TLS
+    takes_turns = False  # nothing but its address tells whose a new stream is
+    queues = True  # what waits to be read is seen in the kernel
+    dial_patience = 0.0  # seconds for which a client bears errors that may pass
+    stop_patience = 0.003  # seconds for the workers to see that they are to stop
+    failure_patience = 2.0  # seconds after which streams that failed end the test
+
+    def __init__(self, settings, parameters, server):
+        self.settings, self.parameters, self.server = settings, parameters, server
+
+    def prepare(self, peer):
+        """Do what comes before the streams may, in a task. peer: Client or Session."""
+        yield from ()
+
+    def close(self):
+        """Release what the streams have in common."""
+
+    def facts(self):
+        """Return what our own member of the results tells of it, None if nothing."""
+
+    # Sockets
+
+    def open_socket(self, family):
+        """Return a new socket for a stream. Raises OSError."""
+        raise NotImplementedError
+
+    def set_options(self, sock, moment, host=None, addresses=()):
+        """Set what the test asks for on a socket, at a moment of SOCKET_OPTIONS.
+
+        host: that a client connects to; addresses: further ones of its own. Returns the sizes of
+        the buffers, and warnings. Raises IperfError, OSError.
+        """
+        warnings = set_options(sock, self.name, moment, self._wanted(host, addresses))
+        return set_window(sock, 0), warnings
+
+    def _wanted(self, host, addresses):
+        settings, parameters = self.settings, self.parameters
+        return {
+            "no_delay": parameters.no_delay,
+            "user_timeout": settings.snd_timeout,
+            "mss": parameters.mss,
+            "outgoing_streams": settings.nstreams,
+            "fragments": True,
+            "addresses": addresses,
+            "window": parameters.window,
+            "tos": parameters.tos,
+            "dont_fragment": parameters.dont_fragment,
+            "pacing": parameters.fq_rate,
+            "flow_label": parameters.flowlabel and (host, parameters.flowlabel),
+            "congestion": parameters.congestion,
+        }
+
+    def buffer_warnings(self, sizes):
+        """Return what is to be said of the sizes of a stream's buffers."""
+        return []
+
+    # A client's streams
+
+    def choose_length(self, client, mss):
+        """Settle the block size; returns it if that is worth a line. mss: of the path."""
+
+    def segment_facts(self, mss):
+        """Return what the start object has of the segment size; mss: what the system says."""
+        return {}
+
+    def dial(self, client, index):
+        """Return the socket of stream `index`, which the server knows, in a task.
+
+        Raises IperfError.
+        """
+        deadline = time.monotonic() + REPLY_TIMEOUT
+        sock = yield from client.control.or_server_error(self._connect(client, index, deadline))
+        try:
+            return (yield from self._introduce(client, sock, index, deadline))
+        except BaseException:
+            sock.close()
+            raise
+
+    def _connect(self, client, index, deadline):
+        settings, address = self.settings, client.control.address
+        local, *others = client.control.own_addresses[address[0]]
+        port = settings.cport + index if settings.cport else 0
+        label = self.parameters.flowlabel
+        if label and address[0] == _AF_INET6:
+            place = address[4][:2] + (label,) + address[4][3:]
+            address = address[:4] + (place,)
+
+        def prepare(sock):
+            client.note_buffers(*self.set_options(sock, "C", address[4][0], others))
+        end = time.monotonic() + self.dial_patience
+        while True:
+            try:
+                return (yield from connect(address, local, settings.bind_dev, deadline, 203,
+                                           prepare, port, self.open_socket))
+            except IperfError as error:
+                # EACCES is a port's that takes a privilege.
+                if (error.number != 203 or time.monotonic() >= end
+                        or error.errno not in PASSING_ERRORS - {errno.EACCES}):
+                    raise
+            yield from pause(0.05)
+
+    def _introduce(self, client, sock, index, deadline):
+        """Let the server know whose stream this is, in a task; returns the stream's socket."""
+        yield from write_all(sock, client.control.cookie, deadline, 203)
+        return sock
+
+    def is_astray(self, sock):
+        """Return whether a server took a data connection for a control connection."""
+        return False
+
+    # A server's streams
+
+    def listen(self, session):
+        """Return the Source of the test's streams. Raises IperfError."""
+        raise NotImplementedError
+
+    # While the test runs
+
+    def extra_descriptors(self, index):
+        """Return how many descriptors more than its client an iperf3 server has before a stream."""
+        return 1 if self.server else 0
+
+    def loop(self, sock, counters, index, file, senders):
+        """Return the loop of a stream's worker. file: what it sends or writes, or None.
+
+        senders: the indices of this end's senders, None of a stream that it receives.
+        """
+        plan = self._plan()
+        if senders is None:
+            return TcpReceiver(sock, counters, index, self.parameters, plan, file)
+        return TcpSender(sock, counters, index, self.parameters, plan, file, senders)
+
+    def _plan(self):
+        return call_plan(self.parameters, self.parameters.stream_count())
+
+    def are_ready(self, streams):
+        """Return whether the connections of streams are made. Raises IperfError."""
+        return True
+
+    def notes(self, streams):
+        """Return what the workers had to say of connections that were made all the same."""
+        return []
+
+    def start_clock(self, streams):
+        """Take note that the test begins now."""
+
+    def sample(self, stream):
+        """Read the counts and the kernel's figures of a stream; returns its TcpInfo, or None."""
+        stream.figures.take(bytes=stream.slots.bytes)
+
+    def start_measuring(self, stream):
+        """Begin to count anew: the omitted part is over."""
+        stream.figures.start_measuring()
+
+    def set_limit(self, senders, amount, counts_lost):
+        """Let this end's senders stop after so many bytes, in all.
+
+        counts_lost: the client takes what was lost for arrived.
+        """
+        limit = min(NO_LIMIT, amount + sum(stream.slots.bytes for stream in senders))
+        for stream in senders:
+            stream.slots.limit = limit
+
+    def arrived(self, streams):
+        """Return the bytes that came, or should have, since measuring began."""
+        return sum(stream.slots.bytes - stream.figures.begin.bytes for stream in streams)
+
+    def stopped_short(self, amount, elapsed, arrived, quiet):
+        """Return whether a server that sends an amount has sent all, though some is missing here.
+
+        elapsed: seconds of the test; arrived: bytes since its start; quiet: seconds without any.
+        """
+        # iperf3's server counts from an omitted part that ends a little earlier than this end's.
+        return bool(self.parameters.omit and arrived >= amount and quiet > 0.5)
+
+    def shows_life(self, stream):
+        """Return whether a stream's bytes move only if the other end lives."""
+        return True
+
+    def breaks(self, failed, streams):
+        """Return whether the test cannot go on without those that failed."""
+        return len(failed) == len(streams)
+
+    def was_refused(self, stream):
+        """Return whether a sender has failed otherwise than by the end of the connection."""
+        return not stream.slots.bytes
+
+    def end_senders(self, streams):
+        """Let no more be sent, where nothing tells whether the other end still wants any."""
+
+    def wake(self, streams):
+        """Wake the workers that would not see that they are to stop."""
+
+    def is_busy(self, stream):
+        """Return whether a worker that was told to stop, and runs on, may still count anything."""
+        return True
+
+    def counts(self, stream, remote):
+        """Return jitter, errors, omitted_errors, packets and omitted_packets of a StreamResult.
+
+        remote: the other end's, None if it is not known.
+        """
+        return 0, 0, 0, 0, 0
+
+    def congestion(self, streams):
+        """Return the name of the congestion control that this end uses, None if not known."""
+
+    def own_figures(self, streams):
+        """Return what our own member of the end object has of the streams, a dict."""
+        return {}
+
+
+class Tcp(Transport):
+    """TCP and MPTCP, with or without TLS: the cookie tells whose a new connection is."""
+
+    name = "TCP"
+    takes_tls = True
+
+    def open_socket(self, family):
+        return stream_socket(family, self.parameters.mptcp)
+
+    def segment_facts(self, mss):
+        wanted = self.parameters.mss
+        return {"tcp_mss": wanted} if wanted else {"tcp_mss_default": mss}
+
+    def _introduce(self, client, sock, index, deadline):
+        control = client.control
+        if control.tls:
+            step = "stream %d of %d: " % (index + 1, self.parameters.stream_count())
+            sock = yield from control.or_server_error(control.secure(sock, deadline, step))
+        try:
+            return (yield from Transport._introduce(self, client, sock, index, deadline))
+        except BaseException:
+            sock.close()
+            raise
+
+    def is_astray(self, sock):
+        try:
+            return is_ready([sock], 0) and sock.recv(1, socket.MSG_PEEK) in map(
+                encode_state, (PARAM_EXCHANGE, ACCESS_DENIED, SERVER_ERROR))
+        except OSError:
+            return False  # the server will say why
+
+    def listen(self, session):
+        return TcpSource(self, session)
+
+    def sample(self, stream):
+        info = None
+        if stream.sender or self.parameters.bidirectional:
+            info = tcp_info(stream.sock)
+        stream.figures.take(info, bytes=stream.slots.bytes)
+        return info
+
+    def congestion(self, streams):
+        return congestion_name(streams[0].sock) if streams else None
+
+
+class TcpSource(Source):
+    """The connections to the server's port that begin with the test's cookie."""
+
+    takes_connections = True
+
+    def __init__(self, transport, session):
+        Source.__init__(self)
+        self._transport, self._session = transport, session
+        self._arrived = []
+        # Tried on a socket of no use, since a data connection's must be there in time.
+        with socket.socket(session.control.family, socket.SOCK_STREAM) as sock:
+            self.sizes, self.warnings = transport.set_options(sock, "L")
+        warning = session.adapt_listener(transport.parameters)
+        self.warnings += [warning] if warning else []
+
+    def offer(self, sock):
+        """Take a connection that turned out to be one of the test's."""
+        self._arrived.append(sock)
+
+    def pending(self):
+        return len(self._arrived)
+
+    def take(self, deadline):
+        if not self._arrived and (yield Wait(self._session.control, READ, deadline)) == READY:
+            yield from pause(0.01)  # it may have overtaken a data connection
+        if not self._arrived:
+            return []
+        sock = self._arrived.pop(0)
+        try:
+            self._transport.set_options(sock, "A")  # the warnings went out before
+        except BaseException:
+            sock.close()
+            raise
+        return [sock]
+
+    def close(self):
+        for sock in self._arrived:
+            sock.close()
+        self._arrived = []
+
+
+class Sctp(Transport):
+    """SCTP: associations come to a listener of the test's own, and begin with the cookie."""
+
+    name = "SCTP"
+
+    def open_socket(self, family):
+        return sctp_socket(family)
+
+    def segment_facts(self, mss):
+        wanted = self.parameters.mss
+        if not self.server:
+            return {}
+        return {"tcp_mss": wanted} if wanted else {"tcp_mss_default": 0}
+
+    def listen(self, session):
+        return SctpSource(self, session)
+
+
+class SctpSource(Source):
+    """A listener for SCTP associations where the client came in."""
+
+    def __init__(self, transport, session):
+        Source.__init__(self)
+        self._transport, self._session = transport, session
+        self._listener = None
+        try:
+            sock = self._listener = sctp_socket(session.control.family)
+            sock.setblocking(False)
+            self.sizes, self.warnings = transport.set_options(sock, "L")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if session.settings.bind_dev:
+                bind_device(sock, session.settings.bind_dev)
+            sock.bind(session.control.getsockname())
+            sock.listen(MAX_STREAMS)
+        except OSError as error:
+            self.close()
+            raise IperfError(202, error)
+        except IperfError:
+            self.close()
+            raise
+
+    def take(self, deadline):
+        session = self._session
+        yield Wait(self._listener, READ, time.monotonic() + 0.05)
+        try:
+            sock, address = self._listener.accept()
+        except OSError:
+            return []
+        try:
+            if not session.allows(plain_address(address)[0]):
+                raise IperfError(142)
+            sock.setblocking(False)
+            data = yield from session.keep_waiting(read_exactly(
+                sock, COOKIE_SIZE, time.monotonic() + 1.0, lambda cause, _: IperfError(204, cause)))
+            if data != session.cookie:
+                raise IperfError(142)
+        except IperfError:  # a stranger
+            sock.close()
+            return []
+        except BaseException:
+            sock.close()
+            raise
+        self._transport.set_options(sock, "A")
+        return [sock]
+
+    def close(self):
+        if self._listener is not None:
+            self._listener.close()
+
+
+class Udp(Transport):
+    """UDP: a hello from the client announces a stream, and an answer says that it is known."""
+
+    name = "UDP"
+    figures = DatagramFigures
+    connected = False
+    takes_turns = True
+    dial_patience = HELLO_TIMEOUT
+    stop_patience = 2 * _CALL_TIMEOUT
+    failure_patience = 0.2
+
+    def open_socket(self, family):
+        return datagram_socket(family)
+
+    def _wanted(self, host, addresses):
+        parameters = self.parameters
+        receives = parameters.bidirectional or parameters.reverse != self.server
+        room = None
+        if not parameters.window:
+            # differs: datagrams that this end has no room for are not the network's loss.
+            room = max(UDP_RECEIVE_BUFFER // parameters.stream_count(), parameters.length + 1024,
+                       UDP_RECEIVE_BUFFER // 32), parameters.length + 1024
+        return dict(Transport._wanted(self, host, addresses), stamps=receives, buffers=room)
+
+    def buffer_warnings(self, sizes):
+        length = self.parameters.length
+        return ["Block size %d > %s socket buffer size %d" % (length, name, size)
+                for name, size in zip(("sending", "receiving"), sizes) if length > size]
+
+    def choose_length(self, client, mss):
+        parameters = self.parameters
+        if mss > MAX_UDP_BLOCK:
+            client.emit("warning", "Ignoring nonsense TCP MSS %d" % mss)
+        elif parameters.length > mss > 0:
+            client.emit("warning", "UDP block size %d exceeds TCP MSS %d, may result in"
+                        " fragmentation / drops" % (parameters.length, mss))
+        missing = missing_offloads() if parameters.gso else None
+        if missing:
+            client.emit("warning", "--gsro requested but UDP %s not supported on this client; will"
+                        " only be enabled on server if supported" % "/".join(missing))
+        parameters.choose_length(mss)
+        return None if self.settings.length else parameters.length
+
+    def _introduce(self, client, sock, index, deadline):
+        yield from client.control.or_server_error(self._announce(client, sock, index))
+        return sock
+
+    def _announce(self, client, sock, index):
+        """Say hello on the socket of stream `index` until the server answers, in a task."""
+        parameters, data = self.parameters, HELLO
+        # differs: iperf3 says it once, and waits for 30 s.
+        info = tcp_info(client.control.sock)
+        interval = max(HELLO_INTERVAL, 4e-6 * info.rtt if info else 0)
+        deadline = time.monotonic() + max(HELLO_TIMEOUT, 8 * interval)
+        begin, refusals, trouble = time.monotonic(), 0, None
+        while refusals < 5:
+            try:
+                sock.send(data)
+                trouble = None
+            except ConnectionError:  # by the host, of what was sent before
+                refusals += 1
+            except OSError as error:
+                trouble = error
+                if error.errno not in PASSING_ERRORS:
+                    break
+            again = time.monotonic() + interval
+            while time.monotonic() < again:
+                # In slices: the server may have begun the test, with the answer lost.
+                wait = min(again, time.monotonic() + 0.02)
+                if (yield Wait(sock, READ, wait)) == READY:
+                    try:
+                        if self._take_answer(sock):
+                            return
+                    except ConnectionError:
+                        refusals += 1
+                        yield from pause(max(0.0, again - time.monotonic()))
+                    except OSError:
+                        continue
+                if (yield from client.has_begun(index)):
+                    return
+            if time.monotonic() > deadline:
+                break
+            data = repeated_hello(time.monotonic(), parameters.length, parameters.wide_counters)
+        if trouble:
+            raise IperfError(205, trouble)
+        raise IperfError(206, self._no_answer(index, refusals, time.monotonic() - begin))
+
+    def _take_answer(self, sock):
+        """Take a datagram; returns whether the server knows the stream. Raises OSError."""
+        answer = sock.recv(MAX_UDP_BLOCK, socket.MSG_PEEK)
+        if len(answer) == self.parameters.length:
+            return True  # data, which stays: the answer was lost
+        return sock.recv(MAX_UDP_BLOCK)[:4] in HELLO_REPLIES
+
+    def _no_answer(self, index, refusals, seconds):
+        """Return what to say of a server that did not answer the hello of stream `index`."""
+        text = "the server did not answer the first datagram of stream %d of %d" % (
+            index + 1, self.parameters.stream_count())
+        if refusals:
+            return text + ": its host says that nothing listens on UDP port %d" % (
+                self.settings.port)
+        return text + " within %.0f seconds: UDP port %d may be filtered on the way" % (
+            seconds, self.settings.port)
+
+    def listen(self, session):
+        return UdpSource(self, session)
+
+    def extra_descriptors(self, index):
+        return 1 if self.server and not index else 0
+
+    def loop(self, sock, counters, index, file, senders):
+        kind, more = UdpReceiver, self.server
+        if senders is not None:
+            kind, more = UdpSender, self.parameters.stream_count()
+        return kind(sock, counters, index, self.parameters, not self.settings.no_sendmmsg, more)
+
+    def sample(self, stream):
+        figures, slots = stream.figures, stream.slots
+        if stream.sender:
+            count = slots.bytes
+            figures.take(bytes=count, packets=count // self.parameters.length)
+            return
+        counts = slots.counts()
+        figures.take(bytes=counts.bytes, packets=counts.packets, lost=counts.lost,
+                     out_of_order=counts.out_of_order)
+        # Without any since measuring began there is none.
+        figures.jitter = counts.jitter if counts.bytes != figures.begin.bytes else 0.0
+        # With GRO the kernel counts the pieces: those that came tell how large they are.
+        drops, piece = dropped_datagrams(stream.sock), slots.piece
+        if drops is not None:
+            figures.drops_estimated = piece > 1
+            figures.take(drops=drops * max(1, piece))
+
+    def start_measuring(self, stream):
+        stream.figures.start_measuring()
+        if not stream.sender:
+            stream.slots.measuring = 1
+
+    def set_limit(self, senders, amount, counts_lost):
+        # To each its share, to the datagram.
+        length = self.parameters.length
+        datagrams = -(-amount // length)
+        if self.server and not counts_lost:
+            datagrams *= _MOST_REPEATS  # the client waits until as much has arrived
+        for number, stream in enumerate(senders):
+            share = datagrams // len(senders) + (number < datagrams % len(senders))
+            stream.slots.limit = min(NO_LIMIT, stream.figures.begin.bytes + share * length)
+
+    def arrived(self, streams):
+        # What was lost counts: else no amount would ever be through.
+        return self.parameters.length * sum(
+            stream.slots.packets - stream.figures.begin.packets for stream in streams)
+
+    def stopped_short(self, amount, elapsed, arrived, quiet):
+        parameters = self.parameters  # the last datagrams may be lost
+        gap = max(1, parameters.burst) * parameters.length * 8.0 / (parameters.rate or 1e9)
+        due = amount * 8.0 / (parameters.rate or 1e12) / parameters.parallel
+        return arrived > 0 and elapsed > due and quiet > _SILENCE + 2 * gap
+
+    def shows_life(self, stream):
+        return not stream.sender
+
+    def breaks(self, failed, streams):
+        return bool(failed)  # there is no connection that could break: the system refused to send
+
+    def was_refused(self, stream):
+        return True
+
+    def wake(self, streams):
+        for stream in streams:
+            if not stream.sender:
+                stream.worker.wake(socket.SHUT_RD)  # what has come can still be read
+
+    def is_busy(self, stream):
+        # A sleeping sender looks at the command first; a client's receivers are not waited for,
+        # since their sender goes on.
+        return not stream.slots.asleep if stream.sender else self.server
+
+    def end_senders(self, streams):
+        for stream in streams:
+            if stream.sender:
+                stream.slots.command = STOP
+
+    def counts(self, stream, remote):
+        now, begin = stream.figures.now, stream.figures.begin
+        if stream.sender and self.server and remote:  # iperf3: what its client found
+            return (remote.jitter, remote.errors, remote.omitted_errors or 0, now.packets,
+                    begin.packets)
+        return stream.figures.jitter, now.lost, begin.lost, now.packets, begin.packets
+
+
+_MOST_REPEATS = 100  # times the amount that a server sends to a client which counts what arrives
+_SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams was lost
+_TURN = 64  # datagrams that are looked at before other connections have a turn
+
+
+class UdpSource(Source):
+    """The UDP port of a test while its streams are set up: it answers the client's hellos.
+
+    Each stream gets a connected socket of its own; the port's own socket only ever sees hellos.
+    """
+
+    def __init__(self, transport, session):
+        """Open the port at the address that the client used for its control connection.
+
+        Raises IperfError.
+        """
+        Source.__init__(self)
+        self._transport, self._session = transport, session
+        self._clients = {session.host}  # addresses
+        self._sources = session.sources  # those that are open: a hello may come to any of them
+        self._answered = {}  # address: when it was answered last
+        self._known = {}  # address of a stream's other end: its socket
+        self._new = []  # sockets of streams that serve() has not returned yet
+        self._failure = None  # why one could not be made
+        self._delayed = {}  # address: a hello that could not be answered yet, and since when
+        self._stranger = None  # a hello from elsewhere: its address, data, and time
+        self._looked = 0.0
+        self._place, self._family = session.control.getsockname(), session.control.family
+        if self._place[0].startswith("::ffff:"):  # IPv4 at a socket of both kinds
+            self._place, self._family = plain_address(self._place), socket.AF_INET
+        self.socket = self._open()
+        self._sources.append(self)
+
+    def _open(self):
+        def prepare(sock):
+            self.sizes, warnings = self._transport.set_options(sock, "L")
+            self.warnings = self._transport.buffer_warnings(self.sizes) + warnings
+        return open_datagram_socket(self._family, self._place, self._session.settings.bind_dev,
+                                    prepare)
+
+    def close(self):
+        """Release the port; the streams' sockets stay."""
+        if self.socket is None:
+            return
+        own, self.socket = self.socket, None
+        self._sources.remove(self)
+        if self._sources:
+            self._take_in(own)  # what is for others
+        own.close()
+        for sock in self._new:
+            sock.close()
+
+    def take(self, deadline):
+        yield Wait(self.socket, READ, time.monotonic() + 0.05)
+        return self.serve()
+
+    def serve(self):
+        """Answer the hellos that have come; returns the sockets of new streams.
+
+        Raises IperfError 204.
+        """
+        self._take_in(self.socket)
+        for address, (data, _) in list(self._delayed.items()):
+            self._answer(data, address)
+        now = time.monotonic()
+        if now - self._looked > HELLO_INTERVAL / 2 and _MSG_DONTWAIT:
+            self._looked = now
+            for address, sock in self._known.items():
+                self._answer_again(sock, address)
+        if (self._stranger and not self._known and len(self._sources) == 1
+                and now - self._stranger[2] > 4 * HELLO_INTERVAL):
+            # Nothing came from where the control connection comes from: an address translator
+            # has two addresses, perhaps.
+            address, data, _ = self._stranger
+            self._clients.add(plain_address(address)[0])
+            self._answer(data, address)
+        if self._failure is not None:
+            raise self._failure
+        new, self._new = self._new, []
+        return new
+
+    def _take_in(self, sock):
+        """Answer the datagrams that wait on an unconnected socket."""
+        try:
+            for _ in range(_TURN):
+                data, address = sock.recvfrom(MAX_UDP_BLOCK)
+                self._find(address)._answer(data, address)
+        except OSError:
+            pass  # no more
+
+    def _find(self, address):
+        """Return the source that a datagram from this address is for."""
+        for source in self._sources:
+            if source.expects(address):
+                return source
+        return self
+
+    def expects(self, address):
+        """Return whether the client is known to be at this address."""
+        return address in self._known or plain_address(address)[0] in self._clients
+
+    def _answer(self, data, address):
+        """Answer a datagram, if it is a hello, and make its stream's socket if it is new."""
+        reply = self._answer_to(data)
+        if self.socket is None or reply is None:
+            return
+        parameters = self._transport.parameters
+        if not self.expects(address):
+            # Anybody can write anybody's address on a datagram: data go only where the client
+            # was seen to be.
+            sends = parameters.reverse or parameters.bidirectional
+            if not (sends or self._stranger) and self._session.allows(plain_address(address)[0]):
+                self._stranger = address, data, time.monotonic()
+            return
+        new, places = address not in self._known, parameters.stream_count()
+        try:
+            if new:
+                if len(self._known) >= places:
+                    return
+                self._make(address)
+            try:
+                self._reply(self._known[address], reply, address)
+            finally:
+                if new:
+                    self._sort_out(self._known[address], address)
+            self._delayed.pop(address, None)
+        except (IperfError, OSError) as error:
+            # It may be another test's source that was served: that one raises nothing.
+            now = time.monotonic()
+            _, since = self._delayed.get(address, (data, now))
+            if len(self._delayed) < places:
+                self._delayed.setdefault(address, (data, now))
+            if error.errno not in PASSING_ERRORS or now - since > HELLO_TIMEOUT:
+                self._failure = error if isinstance(error, IperfError) else IperfError(204, error)
+
+    def _make(self, address):
+        """Make the socket of the stream of this address. Raises IperfError, OSError."""
+        self._stranger = None
+        sock = self._open()
+        try:
+            sock.connect(address)
+        except OSError:
+            sock.close()
+            raise
+        self._known[address] = sock
+        self._new.append(sock)
+
+    def _sort_out(self, sock, address):
+        """Answer what a stream's socket took until it was connected: any hello."""
+        try:
+            for _ in range(_TURN):
+                data, source = sock.recvfrom(MAX_UDP_BLOCK)
+                reply = self._answer_to(data)
+                if source != address:
+                    self._find(source)._answer(data, source)
+                elif reply is not None:
+                    self._reply(sock, reply, address)
+        except OSError:
+            pass
+
+    def _answer_to(self, data):
+        """Return the reply to a datagram that announces a stream, None to others."""
+        parameters = self._transport.parameters
+        return answer_to_hello(data, parameters.length, parameters.wide_counters)
+
+    def _reply(self, sock, reply, address):
+        """Answer a hello that came from this address, not too soon again. Raises OSError."""
+        now = time.monotonic()
+        if now - self._answered.get(address, 0.0) >= HELLO_INTERVAL / 4:
+            sock.send(reply)
+            self._answered[address] = now
+
+    def _answer_again(self, sock, address):
+        """Answer a hello that was repeated because the answer was lost."""
+        try:
+            for _ in range(_TURN):
+                reply = self._answer_to(sock.recv(MAX_UDP_BLOCK, _MSG_DONTWAIT))
+                if reply is not None:
+                    self._reply(sock, reply, address)
+        except OSError:
+            pass  # no more
+
+
+class Quic(Transport):
+    """QUIC: a stream is a connection of its own, over a UDP socket of its own."""
+
+    name = "QUIC"
+    figures = QuicStreamFigures
+    encrypts = takes_tls = True
+    takes_turns = True
+    queues = False
+    dial_patience = HELLO_TIMEOUT
+    stop_patience = 2 * _CALL_TIMEOUT  # a sender waits for acknowledgements
+
+    def __init__(self, settings, parameters, server):
+        Transport.__init__(self, settings, parameters, server)
+        self._end = None  # the QuicEnd
+
+    def prepare(self, peer):
+        if self.server:
+            credentials = yield from peer.make_once(quic_credentials, 905)
+        try:
+            if self.server:
+                self._end = self._make_server_end(peer, credentials)
+            else:
+                self._end = self._make_end(None)
+                self._warm_up()
+        except QuicTrouble as trouble:
+            raise IperfError(905, str(trouble))
+
+    def _warm_up(self):
+        """Take the slow first steps of the library, so that they do not count."""
+        try:
+            self._end.connection().connect(("127.0.0.1", 9), time.monotonic())
+        except Exception as error:
+            raise QuicTrouble(str(error))
+
+    def _make_end(self, credentials, tuned=True):
+        settings, parameters = self.settings, self.parameters
+        congestion, window = parameters.congestion, parameters.quic_iw
+        if not tuned:
+            congestion = window = None
+        host = None if self.server else settings.client.partition("%")[0]
+        return QuicEnd(quic_library(bool(congestion or window)), credentials,
+                       parameters.stream_count(), host, None if self.server else settings.tls_ca,
+                       congestion, window, parameters.window, settings.quic_secrets)
+
+    def _make_server_end(self, session, credentials):
+        try:
+            return self._make_end(credentials)
+        except QuicTrouble as trouble:
+            if not (self.parameters.congestion or self.parameters.quic_iw):
+                raise
+            session.emit("warning", str(trouble))
+            return self._make_end(credentials, tuned=False)
+
+    def close(self):
+        if self._end:
+            self._end.close()
+
+    def facts(self):
+        return self._end.facts()
+
+    def open_socket(self, family):
+        return datagram_socket(family)
+
+    def _wanted(self, host, addresses):
+        room = max(UDP_RECEIVE_BUFFER // self.parameters.stream_count(), 262144)
+        return dict(Transport._wanted(self, host, addresses), buffers=(room, 0),
+                    dont_fragment=True)  # RFC 9000, 14
+
+    def segment_facts(self, mss):
+        return {"tcp_mss": self.parameters.mss} if self.server and self.parameters.mss else {}
+
+    def _introduce(self, client, sock, index, deadline):
+        # One after the other: the server numbers them as they come.
+        sock = self.wrap(sock, client.control.cookie)
+        sock.begin()
+        try:
+            while not sock.is_connected():
+                yield Wait(sock, READ, time.monotonic() + 0.01)
+                yield from client.has_begun(index)
+        except OSError as error:
+            raise self._failure(index, error)
+        return sock
+
+    def wrap(self, sock, cookie, first=None):
+        """Return the QuicSocket on a connected UDP socket. first: datagrams that a client sent."""
+        return QuicSocket(sock, self._end, sock.getpeername(), cookie, first)
+
+    def _failure(self, index, error):
+        """Return the IperfError for a connection that could not be made, of an OSError."""
+        text = error.strerror
+        if not self.server and error.errno in (errno.ECONNREFUSED, errno.ETIMEDOUT):
+            text += (": UDP port %d is closed or filtered, or the server is an iperf3, which has"
+                     " no QUIC" % self.settings.port)
+        return IperfError(204 if self.server else 203, OSError(
+            error.errno or _EPROTO,
+            "QUIC stream %d of %d: %s" % (index + 1, self.parameters.stream_count(), text)))
+
+    def listen(self, session):
+        return QuicSource(self, session)
+
+    def _plan(self):
+        return CallPlan(self.parameters.length, DEFAULT_TCP_BLOCK, False, False)
+
+    def are_ready(self, streams):
+        statuses = [stream.slots.status for stream in streams]
+        for index, (stream, status) in enumerate(zip(streams, statuses)):
+            if status == FAILED or (status == STARTING and stream.worker.ended()):
+                note = stream.slots.note()
+                raise self._failure(index, OSError(stream.slots.errno, note)
+                                    if note and status == FAILED else stream.worker.death())
+        return min(statuses) >= PREPARED
+
+    def notes(self, streams):
+        notes = [stream.slots.note() for stream in streams]
+        return ["the QUIC handshake of stream %d was repeated: %s" % (index, text)
+                for index, text in enumerate(notes, 1) if text]
+
+    def start_clock(self, streams):
+        for stream in streams:  # the handshakes do not count
+            self.sample(stream)
+            stream.figures.start_measuring()
+
+    def sample(self, stream):
+        slots, info = stream.slots, None
+        if stream.sender and slots.lost >= 0:  # retransmits are lost packets
+            info = TcpInfo(slots.lost, slots.window, -1, slots.rtt, -1, -1, -1)
+        stream.figures.window = slots.window
+        stream.figures.take(info, bytes=slots.bytes, packets=slots.packets)
+        return info
+
+    def is_busy(self, stream):
+        return stream.sender
+
+    def own_figures(self, streams):
+        return {"quic_streams": [self._stream_figures(stream) for stream in streams]}
+
+    def _stream_figures(self, stream):
+        figures = stream.figures.packets(stream.figures.measured())
+        if not self.server:
+            for name in ("connect_seconds", "first_byte_seconds"):
+                figures[name] = round(getattr(stream.slots, name), 6)
+        return figures
+
+
+class QuicSource(UdpSource):
+    """The same of a QUIC test: a hello is the first datagram of a connection."""
+
+    def __init__(self, transport, session):
+        self._first = collections.defaultdict(list)  # address: what came before its socket
+        UdpSource.__init__(self, transport, session)
+
+    def take(self, deadline):
+        sockets, connections = (yield from UdpSource.take(self, deadline)), []
+        try:
+            for sock in sockets:
+                place = sock.getpeername()
+                connection = self._transport.wrap(sock, self._session.cookie,
+                                                  self._first.pop(place))
+                if connection.begin():
+                    connections.append(connection)
+                else:  # another stream may have the place
+                    self._known.pop(place, None)
+                    connection.close()
+        except BaseException:
+            for sock in sockets:
+                sock.close()
+            raise
+        return connections
+
+    def _answer_to(self, data):
+        return data if is_quic_initial(data) else None  # what the library is to answer
+
+    def _reply(self, sock, reply, address):
+        if sock in self._new and len(self._first[address]) < _QUIC_FIRST:
+            self._first[address].append(reply)
+
+    def _answer_again(self, sock, address):
+        pass
+
+
+def make_transport(settings, parameters, server):
+    """Return the Transport of a test's protocol, for one of its ends."""
+    kind, = [each for each in (Tcp, Sctp, Udp, Quic) if each.name == parameters.protocol]
+    return kind(settings, parameters, server)
 
 
 ###############################################################################
@@ -6654,66 +7646,300 @@ class Transcript:
 
 _BUSY = 90.0  # percent of a CPU from which on it is the limit
 _BUSY_TIME = 0.5  # seconds of a test below which nobody can tell
-_MOST_REPEATS = 100  # times the amount that a server sends to a client which counts what arrives
-_SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams was lost
 
 
-class Stream:
-    """One data connection, as the control plane sees it."""
+class Ticks:
+    """When the reports of a test are due.
 
-    def __init__(self, stream_id, sock, sender, loop, worker, slots, figures):
-        self.id = stream_id
-        self.sock = sock
-        self.sender = sender
-        self.loop = loop
-        self.worker = worker
-        self.slots = slots
-        self.figures = figures
+    Times of a test count from `origin`: the start, or the end of the omitted part.
+    """
+
+    def __init__(self, interval, omit, duration):
+        """interval: of -i, 0 for no reports; omit: of -O; duration: which ends the test, or 0."""
+        self._interval, self._omit, self._duration = interval, omit, duration
+        self.omitting = omit > 0
+        self.origin = self.begin = 0.0  # begin: of the present interval
+        self._number = 1  # of the next report
+
+    def start(self, now):
+        """Let the time be 0 now."""
+        self.origin, self.begin, self._number = now, 0.0, 1
+
+    def deadlines(self):
+        """Return when there is something to do."""
+        due = [self.origin + self._number * self._interval] if self._interval else []
+        return due + ([self.origin + self._omit] if self.omitting else [])
+
+    def omitted_is_over(self, now):
+        return self.omitting and now >= self.origin + self._omit
+
+    def is_due(self, now):
+        """Return whether a report is."""
+        due = self._number * self._interval
+        if not self._interval or (self.omitting and due >= self._omit):
+            return False
+        if not self.omitting and self._duration and due > self._duration - 1e-9:
+            return False  # the last report comes with the summary
+        return now >= self.origin + due
+
+    def skip_to(self, now):
+        """Wait for the next report from now on."""
+        while self._number * self._interval <= now - self.origin:
+            self._number += 1
+
+
+class Amount:
+    """What a test is to move: bytes (-n), blocks (-k), or a file (-F); `bytes` is 0 without."""
+
+    def __init__(self, test):
+        self._test = test
+        self._transport, self._parameters = test.transport, test.parameters
+        self.is_file = False  # it is the size of the file, which each stream sends
+
+    @property
+    def bytes(self):
+        return self._parameters.bytes or self._parameters.blocks * self._parameters.length
+
+    def limit_senders(self):
+        """Let this end's senders stop at the amount."""
+        # The omitted part of a client ends later than that of its server, which therefore cannot
+        # know when the amount is through: it sends until it is told.
+        server, parameters = self._test.server, self._parameters
+        unknown = server and parameters.omit and self._transport.connected
+        if self.bytes and not unknown:
+            files = parameters.parallel if self.is_file else 1
+            self._transport.set_limit(self._test.senders(), self.bytes * files,
+                                      parameters.counts_lost)
+
+    def next_look(self, now):
+        """Return when to look again whether it is through."""
+        test = self._test
+        done = max(test.measured(test.senders()), test.measured(test.receivers()))
+        if done <= 0:
+            return now + 0.002
+        left = (self.bytes - done) * (now - test.ticks.origin) / done
+        return now + min(0.05, max(0.0005, left / 2))
+
+    def all_complete(self):
+        """Return whether this end's senders have sent all."""
+        senders = self._test.senders()
+        return bool(senders) and all(stream.slots.status == COMPLETE for stream in senders)
+
+    def all_closed(self):
+        """Return whether all that this end receives, by TCP or QUIC, has come to its end."""
+        receivers = self._test.receivers()
+        return bool(receivers) and all(stream.slots.status == CLOSED for stream in receivers)
+
+    def has_arrived(self):
+        return self._transport.arrived(self._test.receivers()) >= self.bytes
+
+    def is_through(self):
+        """Return whether it is, in one of the directions."""
+        if not self.bytes:
+            return False
+        statuses = [stream.slots.status for stream in self._test.senders()]
+        if statuses and min(statuses) >= COMPLETE and COMPLETE in statuses:  # else all are broken
+            return True
+        return bool(self._test.receivers()) and self.has_arrived()
+
+    def ended_early(self, now):
+        """Return whether the end of a file (-F) ended the test, whatever else was to end it."""
+        test = self._test
+        if not test.server:
+            # differs: a client of iperf3's server that has come to the end of its file idles on.
+            return bool(test.settings.file and self.all_complete()
+                        or self._parameters.reverse and self.all_closed())
+        limit = self._parameters.time
+        return self._transport.connected and (
+            not limit or now - test.ticks.origin < limit - 0.25)
+
+    def stopped_short(self, now):
+        """Return whether a sending server thinks that the amount is through."""
+        # iperf3's servers stop by themselves: here some of the amount may be missing for ever.
+        if self._test.server or not self._parameters.reverse or not self.bytes:
+            return False
+        quiet_since, count = self._test.health.progress
+        return self._transport.stopped_short(self.bytes, now - self._test.ticks.origin, count,
+                                             now - quiet_since)
+
+    def end_time(self):
+        """Return when the amount, or the file, was through, 0 if it was not."""
+        if self._parameters.bidirectional or not (
+                self.all_complete() or self.all_closed() or self.bytes and self.has_arrived()
+                or self.stopped_short(time.monotonic())):
+            return 0
+        return max([self._test.ticks.origin]
+                   + [stream.slots.finished for stream in self._test.streams])
+
+    def let_arrive(self):
+        """Wait, in a task, for what was sent of it and this end has not read yet."""
+        length, test = self._parameters.length, self._test
+        # Whole blocks are sent; the length of a pipe is not known.
+        due = -(-self.bytes // length) * length or 2 ** 63
+        receivers = test.receivers()
+        last, reached = -1, None
+        end = time.monotonic() + (FILE_TIMEOUT if self.bytes else CLOSING_TIMEOUT)
+        while receivers and not test.ticks.omitting and not self.all_closed():
+            waiting = any(unread(stream.sock) for stream in receivers)
+            count, now = test.measured(receivers), time.monotonic()
+            if count != last:
+                last, changed, stirred = count, now, now
+            if waiting:
+                stirred = now
+            if count >= due:
+                # Several streams count together, and may have sent a few blocks more.
+                reached = reached or now
+                if len(receivers) == 1 or now - stirred > 0.01 or now - reached > 1.0:
+                    return
+            # A worker that has to wait for a CPU takes its time.
+            elif now - changed > 2.0 or (now - stirred > 0.1 and self._transport.queues):
+                return
+            if now > end:  # the other end goes on, whatever it said
+                return
+            yield from pause(0.001)
+
+
+class Health:
+    """Whether a running test's data still come, and its workers live."""
+
+    def __init__(self, test):
+        self._test = test
+        timeout = test.settings.rcv_timeout
+        self.patience = DATA_TIMEOUT if timeout is None else timeout / 1000.0  # without data
+        self.progress = self._sign_of_life = (0.0, -1)  # when, and the bytes that had moved by then
+        self._broken_since = None
+
+    def start(self, now):
+        self.progress = self._sign_of_life = (now, -1)
+
+    def next_look(self, now):
+        return now + min(self.patience, 0.25 if self._broken_since else 1.0)
+
+    def check(self, now):
+        """Raise IperfError if data stopped coming, a worker died, or every stream broke.
+
+        A broken stream alone is no error: the control connection may know better why.
+        """
+        test = self._test
+        watched = test.receivers()
+        if test.server and not test.parameters.time:
+            watched = test.streams  # no watchdog ends a client that never reads
+        if watched:
+            count = sum(stream.slots.bytes for stream in watched)
+            if count != self.progress[1]:
+                self.progress = (now, count)
+            elif now - self.progress[0] > self.patience:
+                raise IperfError(144)
+        moved = sum(stream.slots.bytes for stream in self.signs_of_life())
+        if moved != self._sign_of_life[1]:
+            self._sign_of_life = (now, moved)
+        for stream in test.streams:
+            if stream.slots.status == SPOILED:
+                raise self.file_error(stream)
+            if stream.worker.ended() and stream.slots.status <= RUNNING:
+                raise IperfError(205 if stream.sender else 206, stream.worker.death())
+        failed = [stream for stream in test.streams if stream.slots.status == FAILED]
+        if not test.transport.breaks(failed, test.streams):
+            self._broken_since = None
+        elif self._broken_since is None:
+            self._broken_since = now
+        elif now - self._broken_since > test.transport.failure_patience:
+            raise IperfError(205 if failed[0].sender else 206, self._worker_error(failed[0]))
+
+    def check_beginnings(self, seconds):
+        """Raise IperfError if the system refused to send on a stream, or no worker ever ran.
+
+        seconds: the length of the test, which is over.
+        """
+        test = self._test
+        for stream in test.senders():
+            if stream.slots.status == FAILED and test.transport.was_refused(stream):
+                raise IperfError(205, self._worker_error(stream))
+        # A short test may be over before its workers have had a CPU.
+        if seconds > 1.0 and all(stream.slots.status == STARTING for stream in test.streams):
+            raise IperfError(200, OSError(errno.ETIMEDOUT, "no stream's worker began in time"))
+
+    def signs_of_life(self):
+        """Return the streams whose bytes move only if the other end lives."""
+        return [stream for stream in self._test.streams
+                if self._test.transport.shows_life(stream)]
+
+    def silence(self, now):
+        """Return for how many seconds longer than a live client may this one has been silent.
+
+        Negative while it may; only a server asks, of a running test.
+        """
+        parameters, ticks, quiet = self._test.parameters, self._test.ticks, 0.0
+        if self.signs_of_life():
+            gap = 0.0  # between two blocks of a slow -b
+            if parameters.rate:
+                gap = 8.0 * parameters.length * max(1, parameters.burst) / parameters.rate
+            quiet = now - self._sign_of_life[0] - 2 * gap
+        if parameters.time:
+            length = parameters.time + (parameters.omit if ticks.omitting else 0)
+            quiet = max(quiet, now - ticks.origin - length)
+        return quiet
+
+    def explain(self, error):
+        """Return the error, or what is behind it: a file (-F) that stands still."""
+        if getattr(error, "number", 0) == 144 and self._test.settings.file:
+            return next(map(self.file_error, filter(self.is_stuck, self._test.streams)), error)
+        return error
+
+    def is_stuck(self, stream):
+        """Return whether a worker has failed at its file (-F), or waits for it."""
+        slots = stream.slots
+        return slots.status == SPOILED or (
+            slots.status in (RUNNING, STOPPED) and slots.errno == errno.ETIMEDOUT)
+
+    def file_error(self, stream):
+        """Return the IperfError for a worker that failed at its file."""
+        text = system_error(stream.slots.errno).strerror
+        if stream.slots.errno == errno.ETIMEDOUT:
+            text = "%s does not take what is written to it" % self._test.settings.file
+        return IperfError(14, OSError(stream.slots.errno, text))
+
+    def _worker_error(self, stream):
+        note = stream.slots.note()
+        return OSError(stream.slots.errno, note) if note else system_error(stream.slots.errno)
 
 
 class Test:
-    """One running test, of either end."""
+    """One test, of either end: its streams, from the first to the last."""
 
-    def __init__(self, settings, parameters, server, emit, workforce=None):
+    def __init__(self, transport, emit, workforce=None):
         """emit: function that takes (event name, data, **more).
 
         workforce: what the tests of this end share. Raises IperfError 200.
         """
-        self.settings = settings
-        self.parameters = parameters
-        self.server = server
+        self.transport = transport
+        settings, parameters = transport.settings, transport.parameters
+        self.settings, self.parameters, self.server = settings, parameters, transport.server
         self.emit = emit
-        count = parameters.stream_count()
-        self.ids = stream_ids(count)
+        self.ids = stream_ids(parameters.stream_count())
         self.streams = []
+        self._workers = []  # of the streams, and of whatever else serves the test
         self.start = first_facts()
         self.remote = None  # the other end's Results
         self.own = collections.OrderedDict()  # figures of ours for the end object
-        self.local_time = 0.0
+        self.local_time = 0.0  # seconds that it took
         self.file = None  # what is sent (-F), open
-        self.ends_with_file = False  # its size, if known, is the amount
-        self.omitting = parameters.omit > 0
         self.started = self.finished = self.closed = False
-        self._origin = self._interval_start = 0.0
-        self._tick = 1
+        self.ticks = Ticks(settings.interval, parameters.omit,
+                           0 if self.server else parameters.time)
+        self.amount = Amount(self)
+        self.health = Health(self)
+        self.cpu = None
         self._pending_interval = None
-        self._progress = (0.0, -1)
-        self._sign_of_life = (0.0, -1)  # when, and the bytes that had moved by then
-        self._broken_since = None
-        self._counters = Counters(count)
+        self._counters = Counters(len(self.ids))
         self._workforce = workforce or Workforce(settings.threads)
         self._gate = os.pipe()
         try:
-            self._forks = self._workforce.grant(count)
+            self._forks = self._workforce.grant(len(self.ids))
         except IperfError:
             for end in self._gate:
                 os.close(end)
             raise
-        self._cpu = None
-        self._datagrams, self._quic = (parameters.protocol == name for name in ("UDP", "QUIC"))
-        self._patience = DATA_TIMEOUT  # seconds without data
-        if settings.rcv_timeout is not None:
-            self._patience = settings.rcv_timeout / 1000.0
 
     # Set-up
 
@@ -6724,65 +7950,36 @@ class Test:
             client_sends = index < self.parameters.parallel
         return client_sends != self.server
 
+    def senders(self):
+        return [stream for stream in self.streams if stream.sender]
+
+    def receivers(self):
+        return [stream for stream in self.streams if not stream.sender]
+
     def is_complete(self):
         return len(self.streams) == len(self.ids)
 
     def is_prepared(self):
-        """Return whether all streams are complete, and their connections made.
-
-        Raises IperfError 203 or 204: only those of QUIC are made after they were added.
-        """
-        if not self.is_complete():
-            return False
-        if not self._quic:
-            return True
-        statuses = [stream.slots.status for stream in self.streams]
-        for index, (stream, status) in enumerate(zip(self.streams, statuses)):
-            if status == FAILED or (status == STARTING and stream.worker.ended()):
-                number, note = stream.slots.errno, stream.slots.note()
-                raise self.quic_error(index, OSError(number, note)
-                                      if note and status == FAILED else stream.worker.death())
-        return min(statuses) >= PREPARED
-
-    def notes(self):
-        """Return what the workers had to say of connections that were made all the same."""
-        notes = [(index, stream.slots.note()) for index, stream in enumerate(self.streams)]
-        return ["the QUIC handshake of stream %d was repeated: %s" % (index + 1, text)
-                for index, text in notes if text]
-
-    def quic_error(self, index, error):
-        """Return the IperfError for a QUIC connection that could not be made, of an OSError."""
-        text = error.strerror
-        if not self.server and error.errno in (errno.ECONNREFUSED, errno.ETIMEDOUT):
-            text += (": UDP port %d is closed or filtered, or the server is an iperf3, which has"
-                     " no QUIC" % self.settings.port)
-        return IperfError(204 if self.server else 203, OSError(
-            error.errno or _EPROTO, "QUIC stream %d of %d: %s" % (index + 1, len(self.ids), text)))
+        """Return whether all streams are there, and their connections made. Raises IperfError."""
+        return self.is_complete() and self.transport.are_ready(self.streams)
 
     def start_cpu(self):
-        self._cpu = CpuMeter(time.monotonic(), *cpu_times())
+        self.cpu = CpuMeter(time.monotonic(), *cpu_times())
 
     def add_stream(self, sock):
         """Take a connected data connection and start its worker, which waits for the start."""
         index = len(self.streams)
         sender = self.sends(index)
-        loop = self._make_loop(sock, index, sender)
-        try:
-            # A program that has got threads in the meantime cannot fork any more.
-            worker = Worker(loop, self._gate, not (self._forks and can_fork()))
-        except OSError as error:
-            loop.close()
-            raise IperfError(200, error)
+        together = [each for each in range(len(self.ids)) if self.sends(each)]
+        loop = self.transport.loop(sock, self._counters, index, self._payload(sender),
+                                   together if sender else None)
+        worker = self.add_worker(loop)
         # iperf3: the numbers are descriptors, and always these.
-        number = 2 * index + 4
-        if self.server and not (self._datagrams and index):
-            number += 1
+        number = 2 * index + 4 + self.transport.extra_descriptors(index)
         if self.settings.logfile is not None:
             number += 1
-        kind = {"UDP": DatagramFigures, "QUIC": QuicStreamFigures}.get(self.parameters.protocol,
-                                                                       StreamFigures)
-        self.streams.append(Stream(self.ids[index], sock, sender, loop, worker, loop.slots,
-                                   kind(number, sender)))
+        self.streams.append(Stream(self.ids[index], loop, worker,
+                                   self.transport.figures(number, sender)))
         try:
             local, remote = plain_address(sock.getsockname()), plain_address(sock.getpeername())
         except OSError as error:  # reset already
@@ -6792,28 +7989,25 @@ class Test:
         self.start["connected"].append(connected)
         self.emit("connected", connected)
 
-    def _make_loop(self, sock, index, sender):
-        """Return the loop of stream `index`."""
-        parameters, settings = self.parameters, self.settings
-        if self._datagrams:
-            batches = not settings.no_sendmmsg
-            if sender:
-                return UdpSender(sock, self._counters, index, parameters, batches, len(self.ids))
-            return UdpReceiver(sock, self._counters, index, parameters, batches, self.server)
-        plan = call_plan(parameters, len(self.ids))
-        if sender:
-            together = list(filter(self.sends, range(len(self.ids))))
-            return TcpSender(sock, self._counters, index, parameters, plan, self._source(),
-                             together)
-        # differs: with --bidir iperf3 would write over the file that it sends.
-        path = None if parameters.bidirectional else settings.file
-        return TcpReceiver(sock, self._counters, index, parameters, plan, path)
+    def add_worker(self, loop):
+        """Start the worker of a loop; returns it. Raises IperfError 200."""
+        try:
+            # A program that has got threads in the meantime cannot fork any more.
+            worker = Worker(loop, self._gate, not (self._forks and can_fork()))
+        except OSError as error:
+            loop.close()
+            raise IperfError(200, error)
+        self._workers.append(worker)
+        return worker
 
-    def _source(self):
-        """Return the file to send, opened for one stream; a pipe is shared."""
+    def _payload(self, sender):
+        """Return the file (-F) for one stream: to send, opened for it, or the path to write to."""
+        if not sender:
+            # differs: with --bidir iperf3 would write over the file that it sends.
+            return None if self.parameters.bidirectional else self.settings.file
         if self.file is None or file_size(self.file) is not None:
             return self.file and open_payload(self.settings.file)
-        return os.fdopen(os.dup(self.file.fileno()), "rb", 0)
+        return os.fdopen(os.dup(self.file.fileno()), "rb", 0)  # streams share a pipe
 
     def open_file(self, deadline):
         """Open what this end sends (-F), in a task; a pipe is waited for until there is a writer.
@@ -6854,17 +8048,15 @@ class Test:
         """Begin the test: now is 0 s."""
         self.describe()
         self.emit("start", self.start)
-        if self._cpu is None:
+        if self.cpu is None:
             self.start_cpu()
-        if self._quic:
-            self._sample()  # the handshakes do not count
-            for stream in self.streams:
-                stream.figures.start_measuring()
-        self._origin = time.monotonic()
-        self._progress = self._sign_of_life = (self._origin, -1)
+        self.transport.start_clock(self.streams)
+        now = time.monotonic()
+        self.ticks.start(now)
+        self.health.start(now)
         self.started = True
-        if not self.omitting:
-            self._set_limit()
+        if not self.ticks.omitting:
+            self.amount.limit_senders()
 
     def open_gate(self):
         """Let the workers run."""
@@ -6874,146 +8066,56 @@ class Test:
             os.close(self._gate[1])
             self._gate = (self._gate[0], None)
 
-    def _amount(self):
-        """Return the bytes after which the test ends (-n, -k), 0 without a limit."""
-        return self.parameters.bytes or self.parameters.blocks * self.parameters.length
-
-    def _set_limit(self):
-        # The omitted part of a client ends later than that of its server, which therefore cannot
-        # know when the amount is through: it sends until it is told.
-        if self._datagrams:
-            self._set_shares()
-        elif self._amount() and not (self.server and self.parameters.omit):
-            files = self.parameters.parallel if self.ends_with_file else 1
-            senders = [stream for stream in self.streams if stream.sender]
-            limit = min(NO_LIMIT, self._amount() * files + sum(
-                stream.slots.bytes for stream in senders))
-            for stream in senders:
-                stream.slots.limit = limit
-
-    def _set_shares(self):
-        """Divide the amount of a UDP test among this end's streams, to the datagram."""
-        parameters = self.parameters
-        if not self._amount():
-            return
-        datagrams = -(-self._amount() // parameters.length)
-        if self.server and not parameters.counts_lost:
-            datagrams *= _MOST_REPEATS  # the client waits until as much has arrived
-        senders = [stream for stream in self.streams if stream.sender]
-        for number, stream in enumerate(senders):
-            share = datagrams // len(senders) + (number < datagrams % len(senders))
-            stream.slots.limit = min(NO_LIMIT,
-                                     stream.figures.begin.bytes + share * parameters.length)
-
-    def _time_to_amount(self, now):
-        """Return after how many seconds to look again whether the amount is through."""
-        done = max(self._measured(True), self._measured(False))
-        if done <= 0:
-            return 0.002
-        left = (self._amount() - done) * (now - self._origin) / done
-        return min(0.05, max(0.0005, left / 2))
-
     # While it runs
 
     def deadline(self):
         """Return when something is due."""
-        parameters, now = self.parameters, time.monotonic()
-        due = [now + min(self._patience, 0.25 if self._broken_since else 1.0)]
+        parameters, ticks, now = self.parameters, self.ticks, time.monotonic()
+        due = [self.health.next_look(now)] + ticks.deadlines()
         if self.settings.file and not self.server:
             due.append(now + 0.005)
-        if self.omitting:
-            due.append(self._origin + parameters.omit)
-        elif parameters.time and not self.server:
-            due.append(self._origin + parameters.time)
-        elif self._amount() and not (self.server or self.settings.file):
-            due.append(now + self._time_to_amount(now))
-        if self.settings.interval:
-            due.append(self._origin + self._tick * self.settings.interval)
+        if not ticks.omitting and not self.server:
+            if parameters.time:
+                due.append(ticks.origin + parameters.time)
+            elif self.amount.bytes and not self.settings.file:
+                due.append(self.amount.next_look(now))
         return min(due)
 
     def advance(self, now):
         """Do what is due: the end of the omitted part, a report."""
-        if self.omitting and now >= self._origin + self.parameters.omit:
+        self._counters.shared.beat = now
+        if self.ticks.omitted_is_over(now):
             # differs: the end of an omitted part that is no multiple of -i is reported, too.
             if self.settings.interval:
                 self._emit_interval(self._take_interval(now))
             else:
                 self._sample()
             for stream in self.streams:
-                stream.figures.start_measuring()
-                if self._datagrams:
-                    stream.slots.measuring = 1
-            self.omitting = False
-            self._origin, self._interval_start, self._tick = now, 0.0, 1
-            self._set_limit()
+                self.transport.start_measuring(stream)
+            self.ticks.omitting = False
+            self.ticks.start(now)
+            self.amount.limit_senders()
             self.emit("measuring", None)
-        elif self.settings.interval and self._interval_due(now):
+        elif self.ticks.is_due(now):
             self._emit_interval(self._take_interval(now))
-            elapsed = now - self._origin
-            while self._tick * self.settings.interval <= elapsed:
-                self._tick += 1
-
-    def _interval_due(self, now):
-        due = self._tick * self.settings.interval
-        if self.omitting:
-            return now >= self._origin + due and due < self.parameters.omit
-        if self.parameters.time and not self.server and due > self.parameters.time - 1e-9:
-            return False  # the last report comes with the summary
-        return now >= self._origin + due
+            self.ticks.skip_to(now)
 
     def _sample(self):
         """Read the counters and the kernel's figures. Returns the TcpInfo of each stream."""
-        return [self._sample_stream(stream) for stream in self.streams]
-
-    def _sample_stream(self, stream):
-        if self._datagrams:
-            return self._sample_datagrams(stream)
-        if self._quic:
-            return self._sample_quic(stream)
-        info = None
-        if stream.sender or self.parameters.bidirectional:
-            info = tcp_info(stream.sock)
-        stream.figures.take(info, bytes=stream.slots.bytes)
-        return info
-
-    def _sample_quic(self, stream):
-        slots, info = stream.slots, None
-        quic = QuicFigures(slots.packets, slots.lost, slots.window, slots.rtt)
-        if stream.sender and quic.lost >= 0:  # retransmits are lost packets
-            info = TcpInfo(quic.lost, quic.window, -1, quic.rtt, -1, -1, -1)
-        stream.figures.window = quic.window
-        stream.figures.take(info, bytes=slots.bytes, packets=quic.packets)
-        return info
-
-    def _sample_datagrams(self, stream):
-        figures = stream.figures
-        if stream.sender:
-            count = stream.slots.bytes
-            figures.take(bytes=count, packets=count // self.parameters.length)
-            return
-        counts = stream.slots.counts()
-        figures.take(bytes=counts.bytes, packets=counts.packets, lost=counts.lost,
-                     out_of_order=counts.out_of_order)
-        # Without any since measuring began there is none.
-        figures.jitter = counts.jitter if counts.bytes != figures.begin.bytes else 0.0
-        # With GRO the kernel counts the pieces: those that came tell how large they are.
-        drops, piece = dropped_datagrams(stream.sock), stream.slots.piece
-        if drops is not None:
-            figures.drops_estimated = piece > 1
-            figures.take(drops=drops * max(1, piece))
+        return [self.transport.sample(stream) for stream in self.streams]
 
     def _take_interval(self, now):
         """End the current interval; return its data, None if it is not worth a report."""
-        begin, end = self._interval_start, now - self._origin
+        begin, end = self.ticks.begin, now - self.ticks.origin
         infos = self._sample()
         quiet = all(stream.figures.is_quiet() for stream in self.streams)
         if quiet and end - begin < self.settings.interval / 10.0:
             return None
-        self._interval_start = end
-        rows = [stream.figures.end_interval(begin, end, info, self.omitting)
+        self.ticks.begin = end
+        rows = [stream.figures.end_interval(begin, end, info, self.ticks.omitting)
                 for stream, info in zip(self.streams, infos)]
         data = {"streams": rows}
-        for suffix, group in self._directions(rows):
+        for suffix, group in self.directions(rows):
             data["sum" + suffix] = interval_sum(group)
         return data
 
@@ -7021,7 +8123,7 @@ class Test:
         if data is not None:
             self.emit("interval", data, **more)
 
-    def _directions(self, rows):
+    def directions(self, rows):
         """Return (suffix of names, rows) of each direction, of rows in order of the streams."""
         if self.parameters.bidirectional:
             half = self.parameters.parallel
@@ -7032,157 +8134,21 @@ class Test:
         """Return the bytes that this end has sent and received since the start."""
         return sum(stream.slots.bytes for stream in self.streams)
 
-    def _measured(self, sent):
-        """Return the bytes that this end has sent, or received, since measuring began."""
-        return sum(stream.slots.bytes - stream.figures.begin.bytes
-                   for stream in self.streams if stream.sender == sent)
+    def measured(self, streams):
+        """Return the bytes of some streams since measuring began."""
+        return sum(stream.slots.bytes - stream.figures.begin.bytes for stream in streams)
 
-    def _arrived(self):
-        """Return the bytes that came, or should have, since measuring began.
-
-        Of UDP what was lost counts: else no amount would ever be through.
-        """
-        if not self._datagrams:
-            return self._measured(False)
-        packets = sum(stream.slots.packets - stream.figures.begin.packets
-                      for stream in self.streams if not stream.sender)
-        return packets * self.parameters.length
-
-    def _amount_done(self, streams, received):
-        """Return whether the amount of -n or -k is through on these streams."""
-        if received:
-            return self._arrived() >= self._amount()
-        statuses = [stream.slots.status for stream in streams]
-        return min(statuses) >= COMPLETE and COMPLETE in statuses  # else all are broken
+    # The end
 
     def is_over(self, now):
         """Return whether a client's end condition is met."""
-        parameters = self.parameters
-        if self._ended_early(now):
+        if self.amount.ended_early(now):
             return True
-        if self.omitting:
+        if self.ticks.omitting:
             return False
-        if parameters.time and now >= self._origin + parameters.time:
-            return True
-        if self._stopped_short(now):
-            return True
-        if self._amount():
-            for sender in (True, False):
-                streams = [stream for stream in self.streams if stream.sender == sender]
-                if streams and self._amount_done(streams, not sender):
-                    return True
-        return False
-
-    def _ended_early(self, now):
-        """Return whether the end of a file (-F) ended the test, whatever else was to end it."""
-        if not self.server:
-            # differs: a client of iperf3's server that has come to the end of its file idles on.
-            return bool(self.settings.file and self._all_complete()
-                        or self.parameters.reverse and self._all_closed())
         limit = self.parameters.time
-        return not self._datagrams and (not limit or now - self._origin < limit - 0.25)
-
-    def _stopped_short(self, now):
-        """Return whether a sending server thinks that the amount is through.
-
-        iperf3's servers stop by themselves, counting from an omitted part that ends a little
-        earlier than this end's: the amount may never be reached here. Nor may it if the last
-        datagrams were lost.
-        """
-        quiet_since, count = self._progress
-        parameters = self.parameters
-        if self.server or not parameters.reverse or not self._amount():
-            return False
-        if self._datagrams:
-            gap = max(1, parameters.burst) * parameters.length * 8.0 / (parameters.rate or 1e9)
-            due = self._amount() * 8.0 / (parameters.rate or 1e12) / parameters.parallel
-            return (count > 0 and now - self._origin > due
-                    and now - quiet_since > _SILENCE + 2 * gap)
-        return bool(parameters.omit and count >= self._amount() and now - quiet_since > 0.5)
-
-    def check_health(self, now):
-        """Raise IperfError if data stopped coming, a worker died, or every stream broke.
-
-        A broken stream alone is no error: the control connection may know better why.
-        """
-        self._counters.shared.beat = now
-        watched = [stream for stream in self.streams if not stream.sender]
-        if self.server and not self.parameters.time:
-            watched = self.streams  # no watchdog ends a client that never reads
-        if watched:
-            count = sum(stream.slots.bytes for stream in watched)
-            if count != self._progress[1]:
-                self._progress = (now, count)
-            elif now - self._progress[0] > self._patience:
-                raise IperfError(144)
-        moved = sum(stream.slots.bytes for stream in self.telling())
-        if moved != self._sign_of_life[1]:
-            self._sign_of_life = (now, moved)
-        for stream in self.streams:
-            if stream.slots.status == SPOILED:
-                raise self._file_error(stream)
-            if stream.worker.ended() and stream.slots.status <= RUNNING:
-                raise IperfError(205 if stream.sender else 206, stream.worker.death())
-        failed = [stream for stream in self.streams if stream.slots.status == FAILED]
-        # Datagrams have no connection that could be broken: the system refused to send them.
-        enough = 1 if self._datagrams else len(self.streams)
-        if len(failed) < enough:
-            self._broken_since = None
-        elif self._broken_since is None:
-            self._broken_since = now
-        elif now - self._broken_since > (0.2 if self._datagrams else 2.0):
-            raise IperfError(205 if failed[0].sender else 206, self._worker_error(failed[0]))
-
-    def end_datagrams(self):
-        """Let no more be sent of UDP, where nothing tells whether the other end still wants any."""
-        for stream in self.streams:
-            if stream.sender and self._datagrams:
-                stream.slots.command = STOP
-
-    def telling(self):
-        """Return the streams whose bytes move only if the other end lives: not UDP's senders."""
-        return [stream for stream in self.streams if not (self._datagrams and stream.sender)]
-
-    def silence(self, now):
-        """Return for how many seconds longer than a live client may this one has been silent.
-
-        Negative while it may; only a server asks, of a running test.
-        """
-        parameters, quiet = self.parameters, 0.0
-        if self.telling():
-            gap = 0.0  # between two blocks of a slow -b
-            if parameters.rate:
-                gap = 8.0 * parameters.length * max(1, parameters.burst) / parameters.rate
-            quiet = now - self._sign_of_life[0] - 2 * gap
-        if parameters.time:
-            length = parameters.time + (parameters.omit if self.omitting else 0)
-            quiet = max(quiet, now - self._origin - length)
-        return quiet
-
-    def _file_error(self, stream):
-        number = stream.slots.errno
-        text = system_error(number).strerror
-        if number == errno.ETIMEDOUT:
-            text = "%s does not take what is written to it" % self.settings.file
-        return IperfError(14, OSError(number, text))
-
-    def explain(self, error):
-        """Return the error, or what is behind it: a file (-F) that stands still."""
-        if getattr(error, "number", 0) == 144 and self.settings.file:
-            return next(map(self._file_error, filter(self._is_stuck, self.streams)), error)
-        return error
-
-    def _is_stuck(self, stream):
-        """Return whether a worker has failed at its file (-F), or waits for it."""
-        slots = stream.slots
-        return slots.status == SPOILED or (
-            slots.status in (RUNNING, STOPPED) and slots.errno == errno.ETIMEDOUT)
-
-    def _worker_error(self, stream):
-        number, note = stream.slots.errno, stream.slots.note()
-        return OSError(number, note) if note else system_error(number)
-
-    # The end
+        return bool(limit and now >= self.ticks.origin + limit or self.amount.stopped_short(now)
+                    or self.amount.is_through())
 
     def stop(self, now):
         """End measuring, in a task: stop the workers, take the last figures.
@@ -7190,32 +8156,30 @@ class Test:
         now: when the end came. The workers see the stop within a call; the wait for one that
         is blocked is short, and end_streams() wakes a sender afterwards.
         """
-        patience = 0.003
-        counts = self._amount() or self._ended_early(now)  # and no time ended it
-        if counts and not self._datagrams:
+        amount, connected = self.amount, self.transport.connected
+        counts = amount.bytes or amount.ended_early(now)  # and no time ended it
+        if counts and connected:
             if self.server or self.parameters.reverse:
-                yield from self._let_arrive()
-            elif self._all_complete():
+                yield from amount.let_arrive()
+            elif amount.all_complete():
                 yield from pause(0.005)  # for the reader to take the last from its kernel
         if counts:
-            now = self._amount_time() or now
+            now = amount.end_time() or now
         for stream in self.streams:
             stream.slots.command = STOP
-        if self._datagrams:
-            patience = self._wake_receivers()
-        elif self._quic:  # a sender waits for acknowledgements, between which it sees the stop
-            patience = 2 * _CALL_TIMEOUT
-        asked, sent = time.monotonic(), self._measured(True)
-        while time.monotonic() < asked + patience and any(
-                map(self._is_busy, self.streams)):
+        self.transport.wake(self.streams)
+        asked, sent = time.monotonic(), self.measured(self.senders())
+        while time.monotonic() < asked + self.transport.stop_patience and any(
+                stream.slots.status <= RUNNING and self.transport.is_busy(stream)
+                for stream in self.streams):
             yield from pause(0.0003)
-        if not counts and not self._datagrams and self._measured(True) != sent:
+        if not counts and connected and self.measured(self.senders()) != sent:
             now += time.monotonic() - asked
         self.finish(now)
-        self._check_beginnings()
+        self.health.check_beginnings(self.local_time)
         if self.settings.file:
             self.end_streams()
-            if self._all_complete():
+            if amount.all_complete():
                 # differs: an iperf3 that hears of the end drops what is not yet in its file.
                 yield from pause(0.05)
 
@@ -7225,96 +8189,21 @@ class Test:
         Of a file (-F) it belongs to the data. Else the other end has to know first that the test is
         over: some take it for the end of everything.
         """
-        for stream in self.streams:
-            if stream.sender:
-                stream.worker.wake(socket.SHUT_WR)
-
-    def _check_beginnings(self):
-        """Raise IperfError if the system refused to send on a stream, or no worker ever ran."""
-        for stream in self.streams:
-            failed = stream.sender and stream.slots.status == FAILED
-            # A connection may break at the end.
-            if failed and (self._datagrams or not stream.slots.bytes):
-                raise IperfError(205, self._worker_error(stream))
-        # A short test may be over before its workers have had a CPU.
-        if self.local_time > 1.0 and all(
-                stream.slots.status == STARTING for stream in self.streams):
-            raise IperfError(200, OSError(errno.ETIMEDOUT, "no stream's worker began in time"))
-
-    def _wake_receivers(self):
-        """Let the UDP receivers take what has come, and end; returns how long to wait for them."""
-        for stream in self.streams:
-            if not stream.sender:
-                stream.worker.wake(socket.SHUT_RD)  # what has come can still be read
-        return 2 * _CALL_TIMEOUT
-
-    def _is_busy(self, stream):
-        """Return whether a worker that was told to stop may still count something."""
-        if stream.slots.status > RUNNING:
-            return False
-        if not self._datagrams:
-            return stream.sender or not self._quic
-        # A sleeping sender looks at the command first; a client's receivers are not waited for,
-        # since their sender goes on.
-        return not stream.slots.asleep if stream.sender else self.server
-
-    def _amount_time(self):
-        """Return when the amount of -n or -k, or a file, was through, 0 if it was not."""
-        if self.parameters.bidirectional or not (
-                self._all_complete() or self._all_closed()
-                or 0 < self._amount() <= self._arrived()
-                or self._stopped_short(time.monotonic())):
-            return 0
-        return max([self._origin] + [stream.slots.finished for stream in self.streams])
-
-    def _all_complete(self):
-        senders = [stream for stream in self.streams if stream.sender]
-        return bool(senders) and all(stream.slots.status == COMPLETE for stream in senders)
-
-    def _all_closed(self):
-        """Return whether all that this end receives, by TCP or QUIC, has come to its end."""
-        receivers = [stream for stream in self.streams if not stream.sender]
-        return bool(receivers) and all(stream.slots.status == CLOSED for stream in receivers)
-
-    def _let_arrive(self):
-        """Wait for what was sent of an amount (-n, -k, -F) and this end has not read yet."""
-        length = self.parameters.length
-        # Whole blocks are sent; the length of a pipe is not known.
-        due = -(-self._amount() // length) * length or 2 ** 63
-        receivers = [stream for stream in self.streams if not stream.sender]
-        last, reached = -1, None
-        end = time.monotonic() + (FILE_TIMEOUT if self._amount() else CLOSING_TIMEOUT)
-        while receivers and not self.omitting and not self._all_closed():
-            waiting = any(unread(stream.sock) for stream in receivers)
-            count, now = self._measured(False), time.monotonic()
-            if count != last:
-                last, changed, stirred = count, now, now
-            if waiting:
-                stirred = now
-            if count >= due:
-                # Several streams count together, and may have sent a few blocks more.
-                reached = reached or now
-                if len(receivers) == 1 or now - stirred > 0.01 or now - reached > 1.0:
-                    return
-            # A worker that has to wait for a CPU takes its time.
-            elif now - changed > 2.0 or (now - stirred > 0.1 and not self._quic):
-                return
-            if now > end:  # the other end goes on, whatever it said
-                return
-            yield from pause(0.001)
+        for stream in self.senders():
+            stream.worker.wake(socket.SHUT_WR)
 
     def finish(self, now):
         """Take the last interval and the figures of this end, once."""
         if self.finished or not self.started:
             return
         self.finished = True
-        self.local_time = now - self._origin
+        self.local_time = now - self.ticks.origin
         self._pending_interval = self._take_interval(now)
         user, system = cpu_times()
-        for stream in self.streams:
-            user += stream.slots.user
-            system += stream.slots.system
-        self._cpu.finish(now, user, system)
+        for worker in self._workers:
+            user += worker.loop.slots.user
+            system += worker.loop.slots.system
+        self.cpu.finish(now, user, system)
         self._tell_outage()
 
     def _tell_outage(self):
@@ -7334,195 +8223,57 @@ class Test:
 
     def results(self, output=None):
         """Return the Results that this end sends."""
-        sending = [stream for stream in self.streams if stream.sender]
+        sending = self.senders()
         counted = all(stream.figures.now.retransmits is not None for stream in sending)
         streams = collections.OrderedDict()
         for stream in self.streams:
             own = stream.figures.measured()
             streams[stream.id] = StreamResult(
                 stream.id, own.bytes, -1 if own.retransmits is None else own.retransmits,
-                *self._datagram_results(stream), start_time=0,
+                *self.transport.counts(stream, self.remote_result(stream)), start_time=0,
                 end_time=round(self.local_time, 6), dropped=own.drops)
-        return Results(self._cpu.total, self._cpu.user, self._cpu.system,
+        return Results(self.cpu.total, self.cpu.user, self.cpu.system,
                        (1 if counted else 0) if sending else -1,
-                       self.congestion(), streams, output)
+                       self.transport.congestion(self.streams), streams, output)
 
-    def _datagram_results(self, stream):
-        """Return jitter, errors, omitted_errors, packets and omitted_packets of a StreamResult."""
-        now, begin = stream.figures.now, stream.figures.begin
-        if not self._datagrams:
-            return 0, 0, 0, 0, 0
-        echo = self.remote.streams.get(stream.id) if self.remote else None
-        if stream.sender and self.server and echo:  # iperf3: what its client found
-            return (echo.jitter, echo.errors, echo.omitted_errors or 0, now.packets, begin.packets)
-        return stream.figures.jitter, now.lost, begin.lost, now.packets, begin.packets
-
-    def congestion(self):
-        """Return the name of the congestion control that this end uses, None if not known."""
-        if self._datagrams or self._quic or not self.streams:
-            return None
-        return congestion_name(self.streams[0].sock)
+    def remote_result(self, stream):
+        """Return the other end's StreamResult of a stream, None if it is not known."""
+        return self.remote.streams.get(stream.id) if self.remote else None
 
     def emit_end(self, known=True):
         """Report the summary, or with known=False that there is none."""
-        rows = []  # from which the text is made
-        self.emit("end", self._summary(rows) if known else {}, rows=rows,
+        summary = Summary(self) if known else None
+        self.emit("end", summary.end if known else {}, rows=summary.rows if known else [],
                   parallel=self.parameters.parallel, bidir=self.parameters.bidirectional)
-
-    def _summary(self, rows):
-        """Return the end object; `rows` gets the SummaryRows of each direction, the sum last."""
-        # Our own member is neither the first nor the last, which some readers take.
-        end = {"streams": [], "pyperf3": {}}
-        totals = [stream_totals(stream.figures, self._remote_result(stream))
-                  for stream in self.streams]
-        summarize = self._summarize_datagrams if self._datagrams else self._summarize_streams
-        for suffix, group in self._directions(totals):
-            sender = self.sends(self.parameters.parallel if suffix else 0)
-            rows.append([])
-            for each in group + [sum_of_totals(group, sender)]:
-                rows[-1].append(summarize(end, suffix, each, self._times(sender)))
-        self._summarize_hosts(end)
-        end["pyperf3"] = self._own_figures(end, rows)
-        if not end["pyperf3"]:
-            del end["pyperf3"]
-        return end
-
-    def _times(self, sender):
-        """Return the seconds that the sender and the receiver measured; sender: this end sends."""
-        local = other = self.local_time
-        if self.remote and self.remote.streams:
-            first = next(iter(self.remote.streams.values()))
-            if first.end_time is not None:
-                other = first.end_time - first.start_time
-        # differs: with --bidir iperf3 takes the client's time for all sender rows.
-        return (local, other) if sender else (other, local)
-
-    def _remote_result(self, stream):
-        return self.remote.streams.get(stream.id) if self.remote else None
-
-    def _summarize_streams(self, end, suffix, totals, times):
-        """Put a stream, or a direction's sum, into the end object; returns its SummaryRow."""
-        if totals.socket is None:
-            sent, received = stream_rows(totals, *times)
-            end["sum_sent" + suffix], end["sum_received" + suffix] = sent, received
-            return SummaryRow(sent, received, totals, None)
-        figures = self.streams[len(end["streams"])].figures
-        sent, received = stream_rows(totals, *times, local_time=self.local_time,
-                                     extremes=figures.extremes())
-        row, diskfile = {"sender": sent}, None
-        # differs: with --bidir iperf3 has them for the stream that knows no file, too.
-        if self.settings.file and (totals.sender or not self.parameters.bidirectional):
-            row["diskfile"] = diskfile = self._file_figures(totals)
-        row["receiver"] = received
-        end["streams"].append(row)
-        return SummaryRow(sent, received, totals, diskfile)
-
-    def _summarize_datagrams(self, end, suffix, totals, times):
-        whole, sent, received = datagram_rows(totals, *times)
-        if totals.socket is not None:
-            end["streams"].append({"udp": whole})
-        else:
-            end["sum" + suffix] = whole
-            end["sum_sent" + suffix], end["sum_received" + suffix] = sent, received
-        return SummaryRow(sent, received, totals, None)
-
-    def _summarize_hosts(self, end):
-        remote = self.remote
-        cpu = self._cpu or CpuMeter(0.0, 0.0, 0.0)
-        end["cpu_utilization_percent"] = {
-            "host_total": cpu.total, "host_user": cpu.user, "host_system": cpu.system,
-            "remote_total": remote.cpu_total if remote else 0.0,
-            "remote_user": remote.cpu_user if remote else 0.0,
-            "remote_system": remote.cpu_system if remote else 0.0,
-        }
-        # With --bidir the names are those of the second direction.
-        names = [self.congestion(), remote.congestion if remote else None]
-        if self.streams and not self.streams[-1].sender:
-            names.reverse()
-        for key, name in zip(("sender_tcp_congestion", "receiver_tcp_congestion"), names):
-            if name:
-                end[key] = name
-
-    def _own_figures(self, end, rows):
-        """Return our own member of the end object.
-
-        Nothing in it is called bits_per_second: some take the last of a document for the result.
-        """
-        own = collections.OrderedDict(self.own)
-        if self._quic and self.started:
-            own["quic_streams"] = [self._quic_figures(stream) for stream in self.streams]
-        if self._quic or "tls" in own:
-            own["cpu_bound"] = self._cpu_bound(end["cpu_utilization_percent"])
-        if self.parameters.parallel > 1 and self.streams:
-            for suffix, group in zip(("", "_bidir_reverse"), rows):
-                # What was received if that is known, else sent.
-                own["stream_mean_bitrate" + suffix], own["stream_stddev_bitrate" + suffix] = (
-                    mean_and_deviation([(row.received if row.received["bytes"] else row.sent)
-                                        ["bits_per_second"] for row in group[:-1]]))
-        for key, sender in ((DROPPED_KEY, False), ("remote_dropped_packets", True)):
-            counts = [row.totals.drops for group in rows for row in group[:-1]
-                      if row.totals.sender == sender]
-            if counts and None not in counts:
-                own[key] = sum(counts)
-        return own
-
-    def _cpu_bound(self, cpu):
-        """Return which ends encryption kept busy: as many CPUs as there are streams, or had."""
-        if self.local_time < _BUSY_TIME:
-            return []
-        streams = len(self.streams) or 1
-        limits = (("local", "host_total", min(streams, os.cpu_count() or 1)),
-                  ("remote", "remote_total", streams))
-        return [name for name, key, count in limits if cpu[key] >= _BUSY * count]
-
-    def _quic_figures(self, stream):
-        figures = stream.figures.packets(stream.figures.measured())
-        if not self.server:
-            for name in ("connect_seconds", "first_byte_seconds"):
-                figures[name] = round(getattr(stream.slots, name), 6)
-        return figures
-
-    def _file_figures(self, totals):
-        sent, received = totals.sent_bytes, totals.received_bytes
-        size = received
-        if totals.sender:
-            size = self.file and file_size(self.file) or sent  # what a pipe held is not known
-        return {
-            "sent": sent,
-            "received": received,
-            "size": size,
-            "percent_sent": sent * 100 // size if size else 100,
-            "percent_received": received * 100 // size if size else 100,
-            "filename": self.settings.file,
-        }
 
     def settle(self):
         """Wait, in a task, for what is still on its way to a file. Raises IperfError 14."""
         deadline = time.monotonic() + FILE_TIMEOUT
         delay = 0.0005
-        receivers = [stream for stream in self.streams if not stream.sender]
+        receivers = self.receivers()
         while self.settings.file and time.monotonic() < deadline and not all(
                 [stream.worker.ended() for stream in receivers]):
             yield from pause(delay)
             delay = min(0.02, delay * 2)
-        for stream in filter(self._is_stuck, receivers):
-            raise self._file_error(stream)
+        for stream in filter(self.health.is_stuck, receivers):
+            raise self.health.file_error(stream)
 
     def close(self):
         """End the workers and close the data connections, at once."""
         if not self.closed:
             self._workforce.release(len(self.ids), self._forks)
         self.closed = True
-        for stream in self.streams:
-            stream.slots.command = STOP
+        for worker in self._workers:
+            worker.loop.slots.command = STOP
         self.open_gate()
-        left = [stream.worker for stream in self.streams if not stream.worker.ended()]
+        left = [worker for worker in self._workers if not worker.ended()]
         for worker in left:
             worker.kill()
         for worker in left:
             worker.join()
-        for stream in self.streams:
-            stream.loop.close()
+        for worker in self._workers:
+            worker.loop.close()
+        self.transport.close()
         if self.file:
             self.file.close()
         if self._gate[0] is not None:
@@ -7530,17 +8281,145 @@ class Test:
             self._gate = (None, None)
 
 
+class Summary:
+    """What a test comes to.
+
+    end: the end object; rows: the SummaryRows of each direction, its sum last, from which the text
+    is made.
+    """
+
+    def __init__(self, test):
+        self._test = test
+        # Our own member is neither the first nor the last, which some readers take.
+        self.end, self.rows = {"streams": [], "pyperf3": {}}, []
+        totals = [stream_totals(stream.figures, test.remote_result(stream))
+                  for stream in test.streams]
+        add = self._add_stream if test.transport.connected else self._add_datagrams
+        for suffix, group in test.directions(totals):
+            sender = test.sends(test.parameters.parallel if suffix else 0)
+            times = self._times(sender)
+            self.rows.append([add(suffix, each, times)
+                              for each in group + [sum_of_totals(group, sender)]])
+        self._add_hosts()
+        self.end["pyperf3"] = self._own_figures()
+        if not self.end["pyperf3"]:
+            del self.end["pyperf3"]
+
+    def _times(self, sender):
+        """Return the seconds that the sender and the receiver measured; sender: this end sends."""
+        local = other = self._test.local_time
+        remote = self._test.remote
+        if remote and remote.streams:
+            first = next(iter(remote.streams.values()))
+            if first.end_time is not None:
+                other = first.end_time - first.start_time
+        # differs: with --bidir iperf3 takes the client's time for all sender rows.
+        return (local, other) if sender else (other, local)
+
+    def _add_stream(self, suffix, totals, times):
+        """Put a stream, or a direction's sum, into the end object; returns its SummaryRow."""
+        end, test = self.end, self._test
+        if totals.socket is None:
+            sent, received = stream_rows(totals, *times)
+            end["sum_sent" + suffix], end["sum_received" + suffix] = sent, received
+            return SummaryRow(sent, received, totals, None)
+        figures = test.streams[len(end["streams"])].figures
+        sent, received = stream_rows(totals, *times, local_time=test.local_time,
+                                     extremes=figures.extremes())
+        row, diskfile = {"sender": sent}, None
+        # differs: with --bidir iperf3 has them for the stream that knows no file, too.
+        if test.settings.file and (totals.sender or not test.parameters.bidirectional):
+            row["diskfile"] = diskfile = self._file_figures(totals)
+        row["receiver"] = received
+        end["streams"].append(row)
+        return SummaryRow(sent, received, totals, diskfile)
+
+    def _add_datagrams(self, suffix, totals, times):
+        """The same of UDP."""
+        whole, sent, received = datagram_rows(totals, *times)
+        if totals.socket is not None:
+            self.end["streams"].append({"udp": whole})
+        else:
+            self.end["sum" + suffix] = whole
+            self.end["sum_sent" + suffix], self.end["sum_received" + suffix] = sent, received
+        return SummaryRow(sent, received, totals, None)
+
+    def _file_figures(self, totals):
+        test, sent, received = self._test, totals.sent_bytes, totals.received_bytes
+        size = received
+        if totals.sender:
+            size = test.file and file_size(test.file) or sent  # what a pipe held is not known
+        return {
+            "sent": sent,
+            "received": received,
+            "size": size,
+            "percent_sent": sent * 100 // size if size else 100,
+            "percent_received": received * 100 // size if size else 100,
+            "filename": test.settings.file,
+        }
+
+    def _add_hosts(self):
+        test, remote = self._test, self._test.remote
+        cpu = test.cpu or CpuMeter(0.0, 0.0, 0.0)
+        self.end["cpu_utilization_percent"] = {
+            "host_total": cpu.total, "host_user": cpu.user, "host_system": cpu.system,
+            "remote_total": remote.cpu_total if remote else 0.0,
+            "remote_user": remote.cpu_user if remote else 0.0,
+            "remote_system": remote.cpu_system if remote else 0.0,
+        }
+        # With --bidir the names are those of the second direction.
+        names = [test.transport.congestion(test.streams), remote.congestion if remote else None]
+        if test.streams and not test.streams[-1].sender:
+            names.reverse()
+        for key, name in zip(("sender_tcp_congestion", "receiver_tcp_congestion"), names):
+            if name:
+                self.end[key] = name
+
+    def _own_figures(self):
+        """Return our own member of the end object.
+
+        Nothing in it is called bits_per_second: some take the last of a document for the result.
+        """
+        test = self._test
+        own = collections.OrderedDict(test.own)
+        if test.started:
+            own.update(test.transport.own_figures(test.streams))
+        if test.transport.encrypts or "tls" in own:
+            own["cpu_bound"] = self._cpu_bound()
+        if test.parameters.parallel > 1 and test.streams:
+            for suffix, group in zip(("", "_bidir_reverse"), self.rows):
+                # What was received if that is known, else sent.
+                own["stream_mean_bitrate" + suffix], own["stream_stddev_bitrate" + suffix] = (
+                    mean_and_deviation([(row.received if row.received["bytes"] else row.sent)
+                                        ["bits_per_second"] for row in group[:-1]]))
+        for key, sender in ((DROPPED_KEY, False), ("remote_dropped_packets", True)):
+            counts = [row.totals.drops for group in self.rows for row in group[:-1]
+                      if row.totals.sender == sender]
+            if counts and None not in counts:
+                own[key] = sum(counts)
+        return own
+
+    def _cpu_bound(self):
+        """Return which ends encryption kept busy: as many CPUs as there are streams, or had."""
+        if self._test.local_time < _BUSY_TIME:
+            return []
+        cpu, streams = self.end["cpu_utilization_percent"], len(self._test.streams) or 1
+        limits = (("local", "host_total", min(streams, os.cpu_count() or 1)),
+                  ("remote", "remote_total", streams))
+        return [name for name, key, count in limits if cpu[key] >= _BUSY * count]
+
+
 class Debugging:
-    """What has `settings` and _emit() can tell what goes on, if -d asks for it."""
+    """What has `settings` and emit() can tell what goes on, if -d asks for it."""
 
     def _debug(self, level, text):
         """Emit a text. level: 1 (errors) to 4 (everything)."""
         if self.settings.debug:
-            self._emit("debug", text, level=level)
+            self.emit("debug", text, level=level)
 
     def _debug_document(self, title, document):
         if self.settings.debug:
-            self._emit("debug", document_text(title, document), level=1)
+            self.emit("debug", document_text(title, document), level=1)
 
 
 class Driver(Debugging):
@@ -7551,15 +8430,18 @@ class Driver(Debugging):
         plain = settings is None or isinstance(settings, bool)  # that package's `verbose`
         return object.__new__(vars(cls).get("by_attributes", cls) if plain else cls)
 
-    def __init__(self, settings):
-        """Raises IperfError 909 where a package has patched what this needs."""
+    def __init__(self, settings, loop=None):
+        """loop: a Loop to run in; None: one of its own.
+
+        Raises IperfError 909 where a package has patched what this needs.
+        """
         package = replaced_calls()
         if package:
             raise IperfError(909, "%s has replaced its sockets or threads; start pyperf3.py as a"
                                   " program of its own" % package)
         self.settings = settings
         self.error = None  # the IperfError or Interrupted that ended it
-        self._loop = Loop()
+        self._loop = loop or Loop()
         self._events = collections.deque()
         self._stop_reason = None
 
@@ -7575,7 +8457,7 @@ class Driver(Debugging):
         """Run a task beside the test."""
         return self._loop.spawn(generator)
 
-    def _emit(self, name, data, **more):
+    def emit(self, name, data, **more):
         event = Event(event=name, data=data)
         event.update(more)
         self._events.append(event)
@@ -7624,141 +8506,54 @@ _STEPS = {  # what the client waits for, for the error of a deadline
 }
 
 
-class Client(Driver):
-    """Run one test against a server.
+class ControlConnection(Debugging):
+    """A client's connection to its server: how it is made, and what comes on it.
 
-    Iterate over it for its events, or call run() for the document. settings.client is the
-    server's host. Client() without settings is an AttributeClient.
+    sock: non-blocking, a TlsSocket with --tls, None as long as nothing is connected; address: the
+    row of getaddrinfo that answered; own_addresses: of -B, and of -X, by the family;
+    cookie: in bytes; keepalive: the times that are in force (--cntl-ka), or None; tls: what was
+    agreed on, or None.
     """
 
-    def __init__(self, settings):
-        if settings.zerocopy and not CAN_SEND_FILES:
-            raise IperfError(11)
-        if settings.skip_rx_copy and not _MSG_TRUNC:
-            raise IperfError(39)
-        Driver.__init__(self, settings)
-        self._key = None  # of the server, for the password
-        if settings.username is not None:
-            try:
-                self._key = RsaKey(settings.rsa_public_key_path, False)
-            except KeyTrouble as trouble:
-                raise IperfError(22, str(trouble))
-        self._control = None
-        self._task = None  # in which the conversation runs
+    def __init__(self, settings, loop, emit):
+        """emit: function that takes (event name, data, **more)."""
+        self.settings = settings
+        self.sock = self.address = self.cookie = self.keepalive = self.tls = None
+        self.own_addresses = {}
+        self._loop, self.emit = loop, emit
+        self._context = None  # of TLS
+        self._tries = {}  # of the Race
+        self._begin = 0.0  # when connecting was begun
         self._until = 0.0  # the deadline of the step that may be waited for
         self._waits = False  # that was told
-        self._race = None  # of the control connection
-        self._address = None  # row of getaddrinfo: the server's, which answered
-        self._own_addresses = {}  # of -B, and of -X, by the family
-        self._parameters = Parameters.from_settings(settings)
-        self._test = None
         self._last_state = 0
-        self._context = self._tls = None  # of TLS, and what was agreed on
-        self._quic = None  # the QuicEnd
-        self._keepalive = None  # of the control connection
-        self._begin = 0.0  # when it was begun
-        self._reported = False  # the summary went out
 
-    def __iter__(self):
-        task = self._task = self._loop.spawn(self._run())
-        stopping = False
-        try:
-            while not task.done or self._events or not self._reported:
-                if task.done and not self._reported:  # not even _fail() went well
-                    self.error = as_failure(task.error or IperfError(100))
-                    self._report(self.error)
-                    self._emit("end", {})
-                    self._done(False)
-                while self._events:
-                    yield self._events.popleft()
-                if task.done:
-                    break
-                if self._stop_reason is not None and not stopping:
-                    stopping = True
-                    self._loop.wake(task, Interrupted(self._stop_reason))
-                self._loop.turn()
-        finally:
-            self._loop.close()
-            self._close()
+    def close(self):
+        if self.sock is not None:
+            self.sock.close()
 
-    def run(self):
-        """Run the test; return the document, as `-J` prints it, as a dict.
+    # Reaching the server
 
-        Raises IperfError, with the results so far in its `document`; also if it was stopped.
+    def reach(self, task, test):
+        """Connect, and say the cookie, until the server asks for the parameters, in `task`.
+
+        test: the Test that is to be run: its CPU time begins with the cookie, and its own figures
+        get the seconds of each step. Raises IperfError.
         """
-        document = Document()
-        for event in self:
-            document.add(event)
-        if isinstance(self.error, Interrupted):
-            self.error = IperfError(119, self.error.reason)
-        if self.error is not None:
-            self.error.document = document.members()
-            raise self.error
-        return document.members()
-
-    def _make_quic_end(self):
-        """Return the QuicEnd of this client, with the library's slow first steps taken."""
-        settings, parameters = self.settings, self._parameters
-        try:
-            end = QuicEnd(quic_library(bool(settings.congestion or settings.quic_iw)), None,
-                          parameters.stream_count(), settings.client.partition("%")[0],
-                          settings.tls_ca, settings.congestion, settings.quic_iw,
-                          parameters.window, settings.quic_secrets)
-            try:
-                end.connection().connect(("127.0.0.1", 9), time.monotonic())
-            except Exception as error:
-                raise QuicTrouble(str(error))
-        except QuicTrouble as trouble:
-            raise IperfError(905, str(trouble))
-        return end
-
-    # The conversation, step by step
-
-    def _run(self):
-        patience = CLOSING_TIMEOUT
-        try:
-            yield from self._prepare_test()
-            yield from self._reach_server()
-            if self.settings.connect_only:
-                yield from self._leave()
-            else:
-                yield from self._exchange_parameters()
-                yield from self._create_streams()
-                yield from self._measure()
-                yield from self._exchange_results()
-                yield from self._finish()
-        except Exception as error:
-            patience = 0.2
-            if not self._reported:
-                self.error = as_failure(error)
-                self._fail(self.error)
-        if self._control is not None:
-            yield from close_orderly(self._control, patience)
-
-    def _prepare_test(self):
-        self._test = Test(self.settings, self._parameters, False, self._emit)
-        self._emit("version", self._test.start)
-        yield from self._open_file()
-        if self.settings.quic:
-            self._quic = self._make_quic_end()
-
-    def _reach_server(self):
-        """Connect, and say the cookie, until the server asks for the parameters, in a task."""
         timeout = self.settings.connect_timeout
         deadline = time.monotonic() + (timeout / 1000.0 if timeout else REPLY_TIMEOUT)
         waiting = self._loop.spawn(self._tell_of_waiting())
         try:
             try:
-                yield from self._connect(deadline)
+                yield from self._connect(task, test, deadline)
             except IperfError as error:
                 if not self._met_no_listener(error):
                     raise
                 # iperf3's server opens its port anew behind each test.
-                if self._control is not None:
-                    self._control.close()
-                    self._control = None
+                self.close()
+                self.sock = None
                 yield from pause(REOPEN_DELAY)
-                yield from self._connect(deadline)
+                yield from self._connect(task, test, deadline)
         except IperfError as error:
             if error.number in (103, 105, 109, 110, 112):
                 error.remark = self._reached_text(error)
@@ -7766,7 +8561,7 @@ class Client(Driver):
         finally:
             self._loop.wake(waiting, IperfError(0))
             if self._waits:
-                self._emit("waiting", None)
+                self.emit("waiting", None)
 
     def _met_no_listener(self, error):
         """Return whether the server's port may just have been between two listeners."""
@@ -7775,75 +8570,83 @@ class Client(Driver):
                 and time.monotonic() - self._begin < REOPEN_TIME)
 
     def _reached_text(self, error):
-        """Return the addresses to which the control connection was to lead, for an error."""
-        settings, tries = self.settings, self._race.tries if self._race else {}
-        places = []
+        """Return the addresses to which the connection was to lead, for an error."""
+        host, tries, places = self.settings.client, self._tries, []
         for address, trouble in tries.items():
             place = trouble and trouble.remark or place_text(address[4])
             if len(tries) > 1:
                 place += ": %s" % (trouble.reason() if trouble else error.reason())
             places.append(place)
         if not places:
-            return "%s port %d" % (settings.client, settings.port)
-        if len(tries) == 1 and plain_address(next(iter(tries))[4])[0] == settings.client:
+            return "%s port %d" % (host, self.settings.port)
+        if len(tries) == 1 and plain_address(next(iter(tries))[4])[0] == host:
             return places[0]
-        return "%s: %s" % (settings.client, "; ".join(places))
+        return "%s: %s" % (host, "; ".join(places))
 
     def _tell_of_waiting(self):
         """Emit once a second what is waited for, and for how long, in a task that is ended."""
         while True:
             yield from pause(1.0)
-            tries = self._race.tries if self._race else {}
-            places = [plain_address(address[4])[0] for address, error in tries.items()
+            places = [plain_address(address[4])[0] for address, error in self._tries.items()
                       if error is None]
             self._waits = True
-            self._emit("waiting", {
+            self.emit("waiting", {
                 "host": self.settings.client, "port": self.settings.port, "addresses": places,
-                "connected": self._control is not None,
+                "connected": self.sock is not None,
                 "seconds": max(0.0, self._until - time.monotonic())})
 
-    def _connect(self, deadline):
-        settings, test, self._until = self.settings, self._test, deadline
+    def _connect(self, task, test, deadline):
+        settings, figures, self._until = self.settings, test.own, deadline
         addresses = yield from look_up(settings.client, settings.port, families(settings), deadline)
         self._begin = begin = time.monotonic()
-        self._race = Race(self._loop, functools.partial(self._dial, deadline))
-        self._address, sock = yield from self._race.run(self._task, addresses, deadline)
-        self._control = sock
-        test.own["connect_seconds"] = round(time.monotonic() - begin, 6)
-        self._keepalive = prepare_control(sock, settings)
+        race = Race(self._loop, functools.partial(self._dial, deadline))
+        self._tries = race.tries
+        self.address, sock = yield from race.run(task, addresses, deadline)
+        self.sock = sock
+        figures["connect_seconds"] = round(time.monotonic() - begin, 6)
+        self.keepalive = prepare_control(sock, settings)
         if settings.tls:
-            self._control = None  # secure() closes it
-            sock = self._control = yield from self._secure(
+            self.sock = None  # secure() closes it
+            self.sock = yield from self.secure(
                 sock, deadline, "", ": the server may be an iperf3, which has no TLS")
-            test.own["tls"] = self._tls = dict(sock.facts(), verified=settings.tls_ca is not None)
-            test.own["tls_seconds"] = round(time.monotonic() - begin
-                                            - test.own["connect_seconds"], 6)
+            figures["tls"] = self.tls = dict(self.sock.facts(),
+                                             verified=settings.tls_ca is not None)
+            figures["tls_seconds"] = round(time.monotonic() - begin
+                                           - figures["connect_seconds"], 6)
         test.start_cpu()
-        self._cookie = make_cookie()
-        yield from write_all(sock, self._cookie, deadline, 105)
+        self.cookie = make_cookie()
+        yield from write_all(self.sock, self.cookie, deadline, 105)
         self._until = time.monotonic() + REPLY_TIMEOUT
-        yield from self._expect(PARAM_EXCHANGE)
-        test.own["first_byte_seconds"] = round(time.monotonic() - begin, 6)
+        yield from self.expect(PARAM_EXCHANGE)
+        figures["first_byte_seconds"] = round(time.monotonic() - begin, 6)
 
     def _dial(self, deadline, address):
         """Connect to one address of the server's, in a task; returns the socket."""
-        settings, family = self.settings, address[0]
-        if family not in self._own_addresses:
-            names = ([settings.bind] if settings.bind else [None]) + (
-                list(settings.xbind) if settings.sctp else [])
-            own = []
-            for name in names:
-                try:
-                    own.append(name and (yield from look_up(name, 0, family, deadline))[0][4])
-                except IperfError as error:
-                    error.remark = "%s from %s" % (place_text(address[4]), name)
-                    raise
-            self._own_addresses[family] = own
-        return (yield from connect(address, self._own_addresses[family][0], settings.bind_dev,
+        family = address[0]
+        if family not in self.own_addresses:
+            self.own_addresses[family] = yield from self._look_up_own(address, deadline)
+        return (yield from connect(address, self.own_addresses[family][0], self.settings.bind_dev,
                                    deadline, 103))
 
-    def _secure(self, sock, deadline, step, hint=""):
-        """Set up TLS on a connection, in a task; returns the TlsSocket. Raises IperfError 903."""
+    def _look_up_own(self, address, deadline):
+        """Return the socket addresses to come from to `address`, in a task.
+
+        The first is that of -B, or None; those of -X follow.
+        """
+        settings, own = self.settings, []
+        for name in [settings.bind or None] + (list(settings.xbind) if settings.sctp else []):
+            try:
+                own.append(name and (yield from look_up(name, 0, address[0], deadline))[0][4])
+            except IperfError as error:
+                error.remark = "%s from %s" % (place_text(address[4]), name)
+                raise
+        return own
+
+    def secure(self, sock, deadline, step, hint=""):
+        """Set up TLS on a connection to the server, in a task; returns the TlsSocket.
+
+        step, hint: of the function secure(). Raises IperfError 903.
+        """
         try:
             if self._context is None:
                 self._context = client_context(self.settings.tls_ca)
@@ -7854,79 +8657,71 @@ class Client(Driver):
         deadline = min(deadline, time.monotonic() + STEP_TIMEOUT)
         return (yield from secure(sock, self._context, host, deadline, step, hint))
 
-    def _dial_stream(self, index, deadline):
-        """Connect the socket of stream `index`, in a task; returns it."""
-        settings, parameters = self.settings, self._parameters
-        address, prepare = self._address, self._prepare
-        make = functools.partial(stream_socket, multipath=parameters.mptcp)
-        port = settings.cport + index if settings.cport else 0
-        patience = 0.0
-        if parameters.protocol in ("UDP", "QUIC"):
-            make, patience = datagram_socket, HELLO_TIMEOUT
-            prepare = (self._prepare_quic if parameters.protocol == "QUIC"
-                       else self._prepare_datagrams)
-        if parameters.protocol == "SCTP":
-            prepare, make = self._prepare_association, sctp_socket
-        if parameters.flowlabel and address[0] == _AF_INET6:
-            place = address[4][:2] + (parameters.flowlabel,) + address[4][3:]
-            address = address[:4] + (place,)
-        local, end = self._own_addresses[address[0]][0], time.monotonic() + patience
-        while True:
+    # What is sent, and what comes
+
+    def send(self, data, number, timeout=REPLY_TIMEOUT):
+        """Send bytes within so many seconds, in a task. Raises IperfError `number`."""
+        yield from write_all(self.sock, data, time.monotonic() + timeout, number)
+
+    def say_goodbye(self, interrupted):
+        """Tell the server of an early end, if there is one that did not tell of it itself.
+
+        interrupted: the user wants it.
+        """
+        if self.sock is not None and (interrupted or self._last_state >= 0):
             try:
-                return (yield from connect(address, local, settings.bind_dev, deadline, 203,
-                                           prepare, port, make))
-            except IperfError as error:
-                # EACCES is a port's that takes a privilege.
-                if (error.number != 203 or time.monotonic() >= end
-                        or error.errno not in PASSING_ERRORS - {errno.EACCES}):
-                    raise
-            yield from pause(0.05)
+                self.sock.send(encode_state(CLIENT_TERMINATE if interrupted else IPERF_DONE))
+            except OSError:
+                pass
 
-    def _open_file(self):
-        """Open what -F sends, in a task; without -t, -n, -k its size is the amount."""
-        # differs: a pipe is sent to its end; of iperf3's it is what comes in ten seconds.
-        parameters, test = self._parameters, self._test
-        yield from test.open_file(None)
-        if test.file and not (self.settings.timed or parameters.bytes or parameters.blocks):
-            size = file_size(test.file)
-            if size is not None or is_pipe(test.file):
-                parameters.bytes, parameters.time = size or 0, 0
-                test.ends_with_file = True
+    def expect(self, expected=None, step=None, deadline=None):
+        """Read the next state, which must be `expected`, in a task; raises what else it means.
 
-    def _expect(self, expected=None, step=None, deadline=None):
-        """Read the next state byte, which must be `expected`; raises what else it means."""
+        step: what is waited for, for the error of the deadline; it follows from `expected`.
+        """
         deadline = deadline or time.monotonic() + REPLY_TIMEOUT
-        state = yield from read_state(self._control, deadline, step or _STEPS[expected])
+        state = yield from read_state(self.sock, deadline, step or _STEPS[expected])
         self._debug(3, "State change: client received and changed State to " + state_text(state))
-        if state == expected:
+        if state in (expected, ACCESS_DENIED, SERVER_ERROR):
             self._last_state = state
+        if state == expected:
             return
         if state == ACCESS_DENIED:
-            self._last_state = state
             yield from self._read_reason()
             raise IperfError(121)
         if state == SERVER_ERROR:
-            self._last_state = state
             raise (yield from self._read_server_error())
         if state == SERVER_TERMINATE:
             raise IperfError(120)
         raise IperfError(110, (yield from self._what_came(state)))
 
+    def or_server_error(self, step):
+        """Run a step (a generator); if it fails, prefer what the server has to say about it."""
+        try:
+            return (yield from step)
+        except IperfError as error:
+            if error.number not in (203, 205, 206, 903):
+                raise
+            if (yield Wait(self.sock, READ, time.monotonic() + 1.5)) == READY:
+                yield from self.expect(step="state")
+            raise error
+
     def _read_reason(self):
         """Raise the reason that a pyperf3 gives behind the byte of a busy server, if it does."""
         try:
-            state = yield from read_state(self._control, time.monotonic() + 0.5, "reason")
+            state = yield from read_state(self.sock, time.monotonic() + 0.5, "reason")
         except IperfError:
             return
         if state == SERVER_ERROR:
             raise (yield from self._read_server_error())
 
     def _read_server_error(self):
+        """Return the IperfError that a server reports in two numbers, in a task."""
         deadline = time.monotonic() + STEP_TIMEOUT
         numbers = []
         for _ in range(2):
             try:
-                data = yield from read_exactly(self._control, 4, deadline,
+                data = yield from read_exactly(self.sock, 4, deadline,
                                                lambda cause, _: IperfError(108, cause))
             except IperfError:
                 break  # 3.2 to 3.18 send a denial without the second number
@@ -7947,42 +8742,157 @@ class Client(Driver):
             return None
         yield from pause(0.05)
         try:
-            more = self._control.recv(64)
+            more = self.sock.recv(64)
         except OSError:
             more = b""
         return "the peer sent %s" % quote_bytes(struct.pack("!b", state) + more)
 
+
+class Client(Driver):
+    """Run one test against a server.
+
+    Iterate over it for its events, or call run() for the document. settings.client is the
+    server's host. Client() without settings is an AttributeClient.
+
+    parameters: what is asked of the server; test: the Test, from the first event on; control: the
+    ControlConnection.
+    """
+
+    def __init__(self, settings, loop=None):
+        """loop: a Loop that others use, too, and that is not closed; None: one of its own.
+
+        Raises IperfError 11, 22, 39, 909.
+        """
+        if settings.zerocopy and not CAN_SEND_FILES:
+            raise IperfError(11)
+        if settings.skip_rx_copy and not _MSG_TRUNC:
+            raise IperfError(39)
+        Driver.__init__(self, settings, loop)
+        self._owns_loop = loop is None
+        self._key = None  # of the server, for the password
+        if settings.username is not None:
+            try:
+                self._key = RsaKey(settings.rsa_public_key_path, False)
+            except KeyTrouble as trouble:
+                raise IperfError(22, str(trouble))
+        self._task = None  # in which the conversation runs
+        self.parameters = Parameters.from_settings(settings)
+        self.control = ControlConnection(settings, self._loop, self.emit)
+        self.test = self._transport = None
+        self._reported = False  # the summary went out
+
+    def __iter__(self):
+        task = self._task = self._loop.spawn(self._run())
+        stopping = False
+        try:
+            while not task.done or self._events or not self._reported:
+                if task.done and not self._reported:  # not even _fail() went well
+                    self._fail_briefly(as_failure(task.error or IperfError(100)))
+                while self._events:
+                    yield self._events.popleft()
+                if task.done:
+                    break
+                if self._stop_reason is not None and not stopping:
+                    stopping = True
+                    self._loop.wake(task, Interrupted(self._stop_reason))
+                self._loop.turn()
+        finally:
+            if self._owns_loop:
+                self._loop.close()
+            else:
+                self._loop.wake(task)  # it waits for nothing any more
+                task.generator.close()
+            self._close()
+
+    def run(self):
+        """Run the test; return the document, as `-J` prints it, as a dict.
+
+        Raises IperfError, with the results so far in its `document`; also if it was stopped.
+        """
+        document = Document()
+        for event in self:
+            document.add(event)
+        if isinstance(self.error, Interrupted):
+            self.error = IperfError(119, self.error.reason)
+        if self.error is not None:
+            self.error.document = document.members()
+            raise self.error
+        return document.members()
+
+    # The conversation, step by step
+
+    def _run(self):
+        control, patience = self.control, CLOSING_TIMEOUT
+        try:
+            yield from self._prepare_test()
+            yield from control.reach(self._task, self.test)
+            if self.settings.connect_only:
+                self._tell_connection()
+            else:
+                yield from self._exchange_parameters()
+                yield from self._create_streams()
+                yield from self._measure()
+                yield from self._exchange_results()
+                yield from self._summarize()
+            self._done(True)
+            self.test.close()
+            yield from control.send(encode_state(IPERF_DONE), 111, STEP_TIMEOUT)
+        except Exception as error:
+            patience = 0.2
+            if not self._reported:
+                self._fail(as_failure(error))
+        if control.sock is not None:
+            yield from close_orderly(control.sock, patience)
+
+    def _prepare_test(self):
+        self._transport = make_transport(self.settings, self.parameters, False)
+        self.test = Test(self._transport, self.emit)
+        self.emit("version", self.test.start)
+        yield from self._open_file()
+        yield from self._transport.prepare(self)
+
+    def _open_file(self):
+        """Open what -F sends, in a task; without -t, -n, -k its size is the amount."""
+        # differs: a pipe is sent to its end; of iperf3's it is what comes in ten seconds.
+        parameters, test = self.parameters, self.test
+        yield from test.open_file(None)
+        if test.file and not (self.settings.timed or parameters.bytes or parameters.blocks):
+            size = file_size(test.file)
+            if size is not None or is_pipe(test.file):
+                parameters.bytes, parameters.time = size or 0, 0
+                test.amount.is_file = True
+
     def _exchange_parameters(self):
-        parameters, sock, start = self._parameters, self._control, self._test.start
-        deadline = time.monotonic() + REPLY_TIMEOUT
-        mss = maximum_segment(sock)
-        block = self._choose_length(mss) if parameters.protocol == "UDP" else None
-        if self.settings.username is not None:
+        control, parameters = self.control, self.parameters
+        mss = maximum_segment(control.sock)
+        block = self._transport.choose_length(self, mss)
+        if self._key is not None:
             yield from self._make_token()
-        self._debug_document("send_parameters", parameters.to_json())
-        frame = encode_frame(parameters.to_json())
+        document = parameters.to_json()
+        self._debug_document("send_parameters", document)
+        frame = encode_frame(document)
         if len(frame) - 4 > MAX_PARAMETERS:
             raise IperfError(113, "they are %d bytes (%s), and servers take %d" % (
                 len(frame) - 4, "-T, --extra-data, --username", MAX_PARAMETERS))
-        yield from write_all(sock, frame, deadline, 113)
+        yield from control.send(frame, 113)
+        self._describe_start(mss)
+        if parameters.mptcp and not has_multipath():
+            self.emit("warning", "MPTCP is not supported on this host, using TCP")
+        quic = self._transport.facts()
+        if quic:
+            quic = self.test.own["quic"] = dict(quic, verified=self.settings.tls_ca is not None)
+        self.emit("connecting", self.test.start, reverse=parameters.reverse, control_mss=mss,
+                   udp_block=block, keepalive=control.keepalive, tls=control.tls, quic=quic)
+
+    def _describe_start(self, mss):
+        """Put what was asked for into the start object. mss: the control connection's."""
+        start, parameters = self.test.start, self.parameters
         start["timestamp"] = timestamp(time.time())
         start["connecting_to"] = {"host": self.settings.client, "port": self.settings.port}
-        start["cookie"] = self._cookie[:-1].decode("ascii")
-        if parameters.mptcp and not has_multipath():
-            self._emit("warning", "MPTCP is not supported on this host, using TCP")
-        if parameters.protocol == "TCP":
-            if parameters.mss:
-                start["tcp_mss"] = parameters.mss
-            else:
-                start["tcp_mss_default"] = mss
+        start["cookie"] = self.control.cookie[:-1].decode("ascii")
+        start.update(self._transport.segment_facts(mss))
         start["target_bitrate"] = parameters.rate
         start["fq_rate"] = parameters.fq_rate
-        quic = None
-        if self._quic:
-            quic = self._test.own["quic"] = dict(
-                self._quic.facts(), verified=self.settings.tls_ca is not None)
-        self._emit("connecting", start, reverse=parameters.reverse, control_mss=mss,
-                   udp_block=block, keepalive=self._keepalive, tls=self._tls, quic=quic)
 
     def _make_token(self):
         """Encrypt who the user is, in a task. Raises IperfError 22."""
@@ -7994,341 +8904,160 @@ class Client(Driver):
         token = yield from in_thread(encrypt, STEP_TIMEOUT)
         if not isinstance(token, bytes):
             raise IperfError(22, str(token or "the encryption took too long"))
-        self._parameters.token = base64.b64encode(token).decode("ascii")
+        self.parameters.token = base64.b64encode(token).decode("ascii")
 
-    def _choose_length(self, mss):
-        """Set UDP's block size, and warn of it; returns the size if -l did not say it."""
-        parameters = self._parameters
-        if mss > MAX_UDP_BLOCK:
-            self._emit("warning", "Ignoring nonsense TCP MSS %d" % mss)
-        elif parameters.length > mss > 0:
-            self._emit("warning", "UDP block size %d exceeds TCP MSS %d, may result in"
-                       " fragmentation / drops" % (parameters.length, mss))
-        missing = missing_offloads() if parameters.gso else None
-        if missing:
-            self._emit("warning", "--gsro requested but UDP %s not supported on this client; will"
-                       " only be enabled on server if supported" % "/".join(missing))
-        parameters.choose_length(mss)
-        return None if self.settings.length else parameters.length
-
-    def _prepare(self, sock):
-        """Set the options of a data connection before it connects."""
-        parameters = self._parameters
-        if parameters.no_delay:
-            set_no_delay(sock)
-        if self.settings.snd_timeout:
-            set_user_timeout(sock, self.settings.snd_timeout)
-        if parameters.mss:
-            set_mss(sock, parameters.mss)
-        self._pace(sock)
-        self._note_buffers(set_window(sock, parameters.window))
-        if parameters.tos:
-            set_tos(sock, parameters.tos)
-        self._set_flow_label(sock)
-        if parameters.congestion:
-            try:
-                set_congestion(sock, parameters.congestion)
-            except OSError:
-                raise IperfError(134)
-
-    def _prepare_datagrams(self, sock):
-        """Set the options of a UDP stream's socket before it connects."""
-        parameters = self._parameters
-        receives = parameters.reverse or parameters.bidirectional
-        for text in self._note_buffers(prepare_datagrams(sock, parameters, receives)):
-            self._emit("warning", text)
-        self._pace(sock)
-        self._set_flow_label(sock)
-
-    def _prepare_quic(self, sock):
-        """Set the options of a QUIC stream's UDP socket before it connects."""
-        self._note_buffers(prepare_quic(sock, self._parameters))
-        self._pace(sock)
-        self._set_flow_label(sock)
-
-    def _prepare_association(self, sock):
-        """Set the options of an SCTP stream's socket before it connects."""
-        parameters, settings = self._parameters, self.settings
-        prepare_association(sock, parameters.no_delay, parameters.mss, settings.nstreams,
-                            self._own_addresses[self._address[0]][1:])
-        self._note_buffers(set_window(sock, parameters.window))
-        if parameters.tos:
-            set_tos(sock, parameters.tos)
-
-    def _pace(self, sock):
-        for text in pacing_warnings(sock, self._parameters.fq_rate):
-            self._emit("warning", text)
-
-    def _set_flow_label(self, sock):
-        label = self._parameters.flowlabel
-        if label:
-            set_flow_label(sock, self._address[4], label)
-
-    def _note_buffers(self, sizes):
-        """Put the buffer sizes of the first data connection into the start object.
-
-        Returns the warnings about them.
-        """
-        start, parameters = self._test.start, self._parameters
-        if "sock_bufsize" in start:
-            return []
-        start["sock_bufsize"] = parameters.window
-        start["sndbuf_actual"], start["rcvbuf_actual"] = sizes
-        return buffer_warnings(parameters, sizes)
+    def note_buffers(self, sizes, warnings):
+        """Take note of the buffer sizes of a data connection, of which the first one's are told."""
+        start = self.test.start
+        if "sock_bufsize" not in start:
+            start["sock_bufsize"] = self.parameters.window
+            start["sndbuf_actual"], start["rcvbuf_actual"] = sizes
+            warnings = self._transport.buffer_warnings(sizes) + warnings
+        for text in warnings:
+            self.emit("warning", text)
 
     def _create_streams(self):
-        yield from self._expect(CREATE_STREAMS)
-        for index in range(len(self._test.ids)):
-            deadline = time.monotonic() + REPLY_TIMEOUT
-            sock = yield from self._or_server_error(self._dial_stream(index, deadline))
+        yield from self.control.expect(CREATE_STREAMS)
+        for index in range(len(self.test.ids)):
+            sock = yield from self._transport.dial(self, index)
             try:
-                if self._tls and not self._quic:
-                    step = "stream %d of %d: " % (index + 1, len(self._test.ids))
-                    sock = yield from self._or_server_error(self._secure(sock, deadline, step))
-                if self._quic:
-                    sock = QuicSocket(sock, self._quic, self._address[4], self._cookie)
-                    yield from self._shake_hands(sock, index)
-                elif self._parameters.protocol == "UDP":
-                    yield from self._or_server_error(self._greet(sock, index))
-                else:
-                    yield from write_all(sock, self._cookie, deadline, 203)
-                yield from self._or_server_error(self._add_stream(sock))
+                yield from self.control.or_server_error(self._add_stream(sock))
             except BaseException:
                 sock.close()
                 raise
         yield from self._await_workers()
 
     def _add_stream(self, sock):
-        self._test.add_stream(sock)
+        self.test.add_stream(sock)
         yield from ()
-
-    def _shake_hands(self, sock, index):
-        """Make the QUIC connection of stream `index`, in a task.
-
-        One after the other: the server numbers them as they come.
-        """
-        sock.begin()
-        try:
-            while not sock.is_connected():
-                yield Wait(sock, READ, time.monotonic() + 0.01)
-                yield from self._has_begun(index)
-        except OSError as error:
-            raise self._test.quic_error(index, error)
 
     def _await_workers(self):
         """Wait in a task until the workers have made their connections. Raises IperfError."""
         heard = 0.0
-        while not self._test.is_prepared():
+        while not self.test.is_prepared():
             if heard:  # this end may know better why, or the answer is on its way
                 yield from pause(0.003)
                 if time.monotonic() - heard > 0.1:
-                    yield from self._has_begun(len(self._test.ids) - 1)
-            elif (yield Wait(self._control, READ, time.monotonic() + 0.003)) == READY:
+                    yield from self.has_begun(len(self.test.ids) - 1)
+            elif (yield Wait(self.control.sock, READ, time.monotonic() + 0.003)) == READY:
                 heard = time.monotonic()
-        for text in self._test.notes():
-            self._emit("warning", text)
+        for text in self._transport.notes(self.test.streams):
+            self.emit("warning", text)
 
-    def _greet(self, sock, index):
-        """Say hello on the socket of UDP stream `index` until the server answers, in a task."""
-        parameters, data = self._parameters, HELLO
-        # differs: iperf3 says it once, and waits for 30 s.
-        info = tcp_info(self._control)
-        interval = max(HELLO_INTERVAL, 4e-6 * info.rtt if info else 0)
-        deadline = time.monotonic() + max(HELLO_TIMEOUT, 8 * interval)
-        begin, refusals, trouble = time.monotonic(), 0, None
-        while refusals < 5:
-            try:
-                sock.send(data)
-                trouble = None
-            except ConnectionError:  # by the host, of what was sent before
-                refusals += 1
-            except OSError as error:
-                trouble = error
-                if error.errno not in PASSING_ERRORS:
-                    break
-            again = time.monotonic() + interval
-            while time.monotonic() < again:
-                # In slices: the server may have begun the test, with the answer lost.
-                wait = min(again, time.monotonic() + 0.02)
-                if (yield Wait(sock, READ, wait)) == READY:
-                    try:
-                        if self._take_answer(sock):
-                            return
-                    except ConnectionError:
-                        refusals += 1
-                        yield from pause(max(0.0, again - time.monotonic()))
-                    except OSError:
-                        continue
-                if (yield from self._has_begun(index)):
-                    return
-            if time.monotonic() > deadline:
-                break
-            data = repeated_hello(time.monotonic(), parameters.length, parameters.wide_counters)
-        if trouble:
-            raise IperfError(205, trouble)
-        raise IperfError(206, self._silence(index, refusals, time.monotonic() - begin))
-
-    def _take_answer(self, sock):
-        """Take a datagram; returns whether the server knows the stream. Raises OSError."""
-        answer = sock.recv(MAX_UDP_BLOCK, socket.MSG_PEEK)
-        if len(answer) == self._parameters.length:
-            return True  # data, which stays: the answer was lost
-        return sock.recv(MAX_UDP_BLOCK)[:4] in HELLO_REPLIES
-
-    def _has_begun(self, index):
+    def has_begun(self, index):
         """Return whether the server began the test: then it has all streams, answered or not."""
         try:
-            state = self._control.recv(1, socket.MSG_PEEK)
+            state = self.control.sock.recv(1, socket.MSG_PEEK)
         except OSError:
             return False
         if state == encode_state(TEST_START):
-            if index + 1 < len(self._test.ids):
+            if index + 1 < len(self.test.ids):
                 raise IperfError(206, "the server began the test without stream %d of %d" % (
-                    index + 1, len(self._test.ids)))
+                    index + 1, len(self.test.ids)))
             return True
-        yield from self._expect(step="state")
-
-    def _silence(self, index, refusals, seconds):
-        """Return what to say of a server that did not answer the hello of stream `index`."""
-        text = "the server did not answer the first datagram of stream %d of %d" % (
-            index + 1, len(self._test.ids))
-        if refusals:
-            return text + ": its host says that nothing listens on UDP port %d" % (
-                self.settings.port)
-        return text + " within %.0f seconds: UDP port %d may be filtered on the way" % (
-            seconds, self.settings.port)
-
-    def _or_server_error(self, step):
-        """Run a step (a generator); if it fails, prefer what the server has to say about it."""
-        try:
-            return (yield from step)
-        except IperfError as error:
-            if error.number not in (203, 205, 206, 903):
-                raise
-            if (yield Wait(self._control, READ, time.monotonic() + 1.5)) == READY:
-                yield from self._expect(step="state")
-            raise error
+        yield from self.control.expect(step="state")
 
     def _await_start(self):
         """Wait until the server begins the test, in a task. Raises IperfError."""
         deadline, looks = time.monotonic() + REPLY_TIMEOUT, 0
         while time.monotonic() < deadline:
-            if (yield Wait(self._control, READ, time.monotonic() + 0.1)) == READY:
+            if (yield Wait(self.control.sock, READ, time.monotonic() + 0.1)) == READY:
                 break
-            looks = looks + 1 if self._is_astray() else 0
+            astray = not self.control.tls and any(
+                [self._transport.is_astray(stream.sock) for stream in self.test.streams])
+            looks = looks + 1 if astray else 0
             if looks > 2:  # the control connection has nothing to say
                 raise IperfError(203, "the data connection reached another server"
                                       " (a load balancer in between?)")
-        yield from self._expect(TEST_START, deadline=deadline)
-
-    def _is_astray(self):
-        """Return whether a data connection was taken for a control connection."""
-        if self._tls or self._parameters.protocol in ("UDP", "QUIC"):
-            return False  # what comes is not for this process to read, or has no such beginning
-        for stream in self._test.streams:
-            try:
-                if is_ready([stream.sock], 0) and stream.sock.recv(1, socket.MSG_PEEK) in map(
-                        encode_state, (PARAM_EXCHANGE, ACCESS_DENIED, SERVER_ERROR)):
-                    return True
-            except OSError:
-                pass  # the server will say why
-        return False
+        yield from self.control.expect(TEST_START, deadline=deadline)
 
     def _measure(self):
-        test = self._test
+        test, control = self.test, self.control
         yield from self._await_start()
         test.start_clock()
-        yield from self._expect(TEST_RUNNING)
+        yield from control.expect(TEST_RUNNING)
         test.open_gate()
         while True:
             now = time.monotonic()
             if test.is_over(now):
                 break
             test.advance(now)
-            reason = yield Wait(self._control, READ, test.deadline())
+            reason = yield Wait(control.sock, READ, test.deadline())
             if reason == READY:
-                yield from self._expect(TEST_RUNNING, step="state")  # iperf3: again, ignored
-            test.check_health(time.monotonic())
+                yield from control.expect(TEST_RUNNING, step="state")  # iperf3: again, ignored
+            test.health.check(time.monotonic())
         yield from test.stop(now)
-        deadline = time.monotonic() + REPLY_TIMEOUT
-        yield from write_all(self._control, encode_state(TEST_END), deadline, 111)
+        yield from control.send(encode_state(TEST_END), 111)
 
     def _exchange_results(self):
-        test, sock = self._test, self._control
-        yield from self._expect(EXCHANGE_RESULTS)
+        test, control = self.test, self.control
+        yield from control.expect(EXCHANGE_RESULTS)
         test.end_streams()
         deadline = time.monotonic() + REPLY_TIMEOUT
         document = results_to_json(test.results())
         self._debug_document("send_results", document)
-        yield from write_all(sock, encode_frame(document), deadline, 116)
+        yield from control.send(encode_frame(document), 116)
         # iperf3: a server that was asked once sends its output to all later clients, too.
-        document = yield from read_frame(sock, deadline, results_limit(len(test.ids)), 117,
+        document = yield from read_frame(control.sock, deadline, results_limit(len(test.ids)), 117,
                                          MAX_OUTPUT)
         self._debug_document("get_results", document)
         test.remote = results_from_json(document, test.ids)
-        yield from self._expect(DISPLAY_RESULTS)
+        yield from control.expect(DISPLAY_RESULTS)
 
-    def _finish(self):
-        test = self._test
-        yield from test.settle()
-        test.emit_last_interval()
-        self._emit_summary()
-        self._done(True)
-        test.close()
-        yield from write_all(self._control, encode_state(IPERF_DONE),
-                             time.monotonic() + STEP_TIMEOUT, 111)
+    # The report
 
-    def _emit_summary(self, known=True):
-        output = self._test.remote and self._test.remote.output
-        if output and self._parameters.get_server_output:
-            self._emit(output[0], output[1])
-        self._test.emit_end(known)
+    def _tell_connection(self):
+        """Report the connection, which is all that --connect-only tests."""
+        self.emit("connection", dict(self.test.own))
+        self.emit("end", {"pyperf3": dict(self.test.own)})
 
-    def _leave(self):
-        """End a test of the connection alone (--connect-only)."""
-        self._emit("connection", dict(self._test.own))
-        self._emit("end", {"pyperf3": dict(self._test.own)})
-        self._done(True, brief=True)
-        self._test.close()
-        yield from write_all(self._control, encode_state(IPERF_DONE),
-                             time.monotonic() + STEP_TIMEOUT, 111)
+    def _summarize(self):
+        """Report the end of a test that went well, in a task. Raises IperfError 14."""
+        yield from self.test.settle()
+        self.test.emit_last_interval()
+        self._emit_summary(True)
 
-    def _done(self, ok, brief=False):
+    def _emit_summary(self, known):
+        """Emit what the server printed, if that was asked for, and the end object."""
+        output = self.test.remote and self.test.remote.output
+        if output and self.parameters.get_server_output:
+            self.emit(output[0], output[1])
+        self.test.emit_end(known)
+
+    def _done(self, ok):
         self._reported = True
-        self._emit("done", None, ok=ok, brief=brief, title=self._parameters.title,
-                   extra_data=self._parameters.extra_data)
+        self.emit("done", None, ok=ok, brief=ok and self.settings.connect_only,
+                   title=self.parameters.title, extra_data=self.parameters.extra_data)
 
     def _fail(self, error):
-        """Say good-bye to the server, and report."""
-        test, sock = self._test, self._control
-        if test is not None:
-            error = self.error = test.explain(error)
-        interrupted = isinstance(error, Interrupted)
+        """Say good-bye to the server, and report what ended the test, and what it brought."""
+        test = self.test
         if test is None:  # not even that could be made
-            self._report(error)
-            self._emit("end", {})
-            self._done(False)
+            self._fail_briefly(error)
             return
+        error = self.error = test.health.explain(error)
+        interrupted = isinstance(error, Interrupted)
         test.finish(time.monotonic())
-        if sock is not None:
-            state = CLIENT_TERMINATE if interrupted else IPERF_DONE
-            if interrupted or self._last_state >= 0:
-                try:
-                    sock.send(encode_state(state))
-                except OSError:
-                    pass
+        self.control.say_goodbye(interrupted)
         test.emit_last_interval()
-        if interrupted:
-            text = interrupt_text("client", error.reason)
-            self._emit("error", text, line=text, server=False)
-        else:
-            self._report(error)
+        self._report(error)
         # differs: of most early ends iperf3 makes no summary.
         self._emit_summary(interrupted or test.started)
         test.close()
         self._done(False)
 
+    def _fail_briefly(self, error):
+        """Report an error, and that nothing is known."""
+        self.error = error
+        self._report(error)
+        self.emit("end", {})
+        self._done(False)
+
     def _report(self, error):
+        if isinstance(error, Interrupted):
+            text = interrupt_text("client", error.reason)
+            self.emit("error", text, line=text, server=False)
+            return
         text = first = error_text(error)
         lines = ["error - %s" % error.told()]
         if error.hint:
@@ -8339,17 +9068,15 @@ class Client(Driver):
                 first += ", errno: %s" % system_error(error.remote_errno).strerror
             lines.insert(0, first)
         # differs: iperf3's document has both texts, each in a member named `error`.
-        self._emit("error", text, line="\niperf3: ".join(lines), first=first, server=False)
+        self.emit("error", text, line="\niperf3: ".join(lines), first=first, server=False)
 
     def _close(self):
-        if self._test:
-            self._test.close()
-        if self._control:
-            self._control.close()
-        if self._quic:
-            self._quic.close()
+        if self.test:
+            self.test.close()
+        self.control.close()
 
 
+###############################################################################
 ###############################################################################
 # server ######################################################################
 ###############################################################################
@@ -8439,12 +9166,10 @@ class Server(Driver):
         self._sessions = []
         self._pending = collections.OrderedDict()  # sessions whose test has not begun
         self._most_pending = min(MAX_PENDING, descriptor_limit() // 4)
-        self._arrivals = collections.deque()  # data connections, and the sessions they are for
-        self._attaching = False  # a task sees to these
         self._running = []  # the sessions that have a test
         self._setting_up = []  # those that set up UDP streams, in the order of their turns
         self.workforce = Workforce(settings.threads, 0)
-        self.doors = []  # the UDP ports of tests whose streams are set up
+        self.sources = []  # the UDP ports of tests whose streams are set up
         self._places = 1 if settings.one_off else settings.max_clients
         self._spent = collections.deque(maxlen=self._places)  # cookies of the last tests
         self._undo = None  # what to call after a test for which the listener was changed
@@ -8459,7 +9184,7 @@ class Server(Driver):
             try:
                 self._listen()
             except IperfError as error:
-                self._emit("version", first_facts(), server=True)
+                self.emit("version", first_facts(), server=True)
                 self.report(error)
                 self.error = error
             else:
@@ -8483,8 +9208,6 @@ class Server(Driver):
             self._loop.close()
             for session in self._sessions:
                 session.close()
-            for sock, _ in self._arrivals:
-                sock.close()
             if self._listener:
                 self._listener.close()
 
@@ -8563,8 +9286,8 @@ class Server(Driver):
             raise
 
     def _announce(self):
-        self._emit("version", first_facts(), server=True)
-        self._emit("listening", {"port": self.port, "test": self._number}, server=True)
+        self.emit("version", first_facts(), server=True)
+        self.emit("listening", {"port": self.port, "test": self._number}, server=True)
 
     def _is_over(self):
         if self.error is not None or self._finished:
@@ -8573,7 +9296,7 @@ class Server(Driver):
 
     def emit_for(self, number, name, data, **more):
         """Emit an event of test `number`, and return it."""
-        return self._emit(name, data, server=True, test=number, **more)
+        return self.emit(name, data, server=True, test=number, **more)
 
     def make_record(self):
         """Return what records the events of one test for its client."""
@@ -8647,37 +9370,8 @@ class Server(Driver):
 
     def find(self, cookie):
         """Return the session that waits for a data connection with this cookie, or None."""
-        for session in self._sessions:
-            if session.cookie == cookie and session.awaits_stream():
-                coming = sum(other is session for _, other in self._arrivals)
-                return session if coming < session.lacks() else None
-        return None
-
-    def hand_over(self, sock, session):
-        """Give a session a data connection, as soon as it is its turn."""
-        self._arrivals.append((sock, session))
-        if not self._attaching:
-            self._attaching = True
-            self._loop.spawn(self._keep(self._attach_arrivals))
-
-    def _attach_arrivals(self):
-        """Attach the data connections that have come, in a task.
-
-        A new process takes milliseconds: between two of them others have a turn.
-        """
-        while self._arrivals:
-            yield from self.await_calls()
-            sock, session = self._arrivals.popleft()
-            if session.awaits_stream():
-                session.attach(sock)
-            else:
-                sock.close()
-            yield from pause(0)
-        self._attaching = False
-
-    def has_arrivals(self, session):
-        """Return whether data connections of a session have come and wait to be attached."""
-        return any(other is session for _, other in self._arrivals)
+        return next((session for session in self._sessions
+                     if session.cookie == cookie and session.awaits_stream()), None)
 
     def is_spent(self, cookie):
         """Return whether a cookie is that of a test that ended lately."""
@@ -8851,7 +9545,7 @@ class Server(Driver):
 
     def _report_number(self):
         yield from pause(self._strangers_since + 1.0 - time.monotonic())
-        self._emit("warning", "%d more connections failed" % (self._strangers - MAX_STRANGERS),
+        self.emit("warning", "%d more connections failed" % (self._strangers - MAX_STRANGERS),
                    server=True)
         self._strangers = 0
 
@@ -8863,10 +9557,10 @@ class Server(Driver):
     def report(self, error):
         """Report an error that is no test's."""
         if self.error is None:
-            self._emit("error", server_error_text(error), line=server_error_line(error),
+            self.emit("error", server_error_text(error), line=server_error_line(error),
                        server=True)
-            self._emit("end", {}, server=True)
-            self._emit("done", None, ok=False, server=True)
+            self.emit("end", {}, server=True)
+            self.emit("done", None, ok=False, server=True)
 
 
 class Session(Debugging):
@@ -8877,16 +9571,15 @@ class Session(Debugging):
         self.cookie = None
         self._server = server
         self.settings = server.settings
-        self._control = sock
+        self.control = sock
         self._peer = plain_address(address)
         self.host = self._peer[0]
         self._number = 0  # of the test, once this session holds the server
         self._test = None
         self._parameters = None
         self._record = None  # of the events, if the client asked for it
-        self._door = None  # of a UDP or QUIC test
-        self._quic = None  # the QuicEnd of a QUIC test
-        self._listener = None  # of an SCTP test
+        self._transport = None
+        self._source = None  # of the streams
         self._keepalive = None  # of the control connection
         self._keeps_alive = False  # the system probes the control connection
         self._begun = self._stepped = 0.0  # when the test, and its present step, began
@@ -8897,44 +9590,61 @@ class Session(Debugging):
         self.hurries = False  # the server needs the descriptor
 
     def awaits_stream(self):
+        """Return whether it waits for a data connection to the server's port."""
         test = self._test
-        return (test is not None and self._door is None and self._listener is None
-                and not (test.started or test.closed or test.is_complete()))
+        return (test is not None and self._source.takes_connections
+                and not (test.started or test.closed)
+                and len(test.streams) + self._source.pending() < len(test.ids))
 
-    def lacks(self):
-        """Return how many streams of the test are not there yet."""
-        return len(self._test.ids) - len(self._test.streams)
+    def offer(self, sock):
+        """Take a data connection of the test's, which another session turned out to be."""
+        self._source.offer(sock)
+        self._server.wake(self)
 
     def close(self):
         """Release everything, at once."""
-        if self._door is not None:
-            self._door.close()
-        if self._listener is not None:
-            self._listener.close()
-        if self._test is not None:
-            self._test.close()
-        if self._quic is not None:
-            self._quic.close()
-        if self._control is not None:
-            self._control.close()
-            self._control = None
+        for each in (self._source, self._test, self._transport):
+            if each is not None:
+                each.close()
+        if self.control is not None:
+            self.control.close()
+            self.control = None
 
     def silence(self, now):
         """Return for how many seconds longer than it may the client of a test has been silent."""
         test = self._test
-        if self._keeps_waiting or self._server.has_arrivals(self):
+        if self._keeps_waiting or (self._source and self._source.pending()):
             return 0.0
         if test is not None and test.started and not test.finished:
-            quiet = test.silence(now)
+            quiet = test.health.silence(now)
             # UDP that this end sends tells nothing, but the client's system answers keepalives.
-            if not test.telling() and self._keeps_alive and self._control is not None:
-                quiet = max(quiet, heard_seconds(self._control))
+            if not test.health.signs_of_life() and self._keeps_alive and self.control is not None:
+                quiet = max(quiet, heard_seconds(self.control))
             return quiet
         if (test is None or not test.started) and now - self._begun > SETUP_TIMEOUT:
             return now - self._begun
         return now - self._stepped
 
-    def _emit(self, name, data, **more):
+    # What the transports need, besides `control`, `host`, `cookie` and `settings`
+
+    @property
+    def sources(self):
+        """The UDP ports of all tests whose streams are set up."""
+        return self._server.sources
+
+    def allows(self, host):
+        """Return whether clients of this address are served."""
+        return self._server.allows(host)
+
+    def adapt_listener(self, parameters):
+        """Make the server's port such as the test asks for; returns a warning, or None."""
+        return self._server.listen_for(parameters)
+
+    def make_once(self, make, number):
+        return self._server.make_once(make, number)
+
+    def emit(self, name, data, **more):
+        """Emit an event of the test."""
         event = self._server.emit_for(self._number, name, data, **more)
         if self._record is not None:
             self._record.add(event)
@@ -8969,7 +9679,7 @@ class Session(Debugging):
         self._number = self._server.begin(self)
         self.asked = self._begun = self._stepped = time.monotonic()
         try:
-            yield from self._keep_waiting(self._prepare_test(document))
+            yield from self.keep_waiting(self._prepare_test(document))
             yield from self._create_streams()
             yield from self._measure()
             yield from self._exchange_results()
@@ -8989,7 +9699,7 @@ class Session(Debugging):
         first = yield from self._await_byte(deadline)
         if first and not self._server.allows(self.host):
             if self._server.may_report():
-                self._emit("warning", "%s is not allowed to test" % self.host)
+                self.emit("warning", "%s is not allowed to test" % self.host)
             yield from self._say_good_bye(_TLS_REFUSAL if first[0] == TLS_HELLO else
                                           encode_error(IperfError(142)))
             return False
@@ -8997,7 +9707,7 @@ class Session(Debugging):
             if first and first[0] == TLS_HELLO:
                 deadline = yield from self._accept_tls(deadline)
             try:
-                data = yield from read_exactly(self._control, COOKIE_SIZE, deadline, fail)
+                data = yield from read_exactly(self.control, COOKIE_SIZE, deadline, fail)
             except IperfError:
                 check_cookie(bytes(begun))
                 raise
@@ -9012,13 +9722,13 @@ class Session(Debugging):
             return False
         if self.settings.tls_only and not self._has_tls():
             if self._server.may_report():
-                self._emit("warning", "%s wants a test without TLS" % self.host)
+                self.emit("warning", "%s wants a test without TLS" % self.host)
             yield from self._deny(IperfError(908))
             return False
         session = self._server.find(data)
         if session is not None and session._has_tls() == self._has_tls():
-            sock, self._control = self._control, None
-            self._server.hand_over(sock, session)
+            sock, self.control = self.control, None
+            session.offer(sock)
             return False
         self.cookie = bytes(data)
         return True
@@ -9027,9 +9737,9 @@ class Session(Debugging):
         """Return the client's first byte, in a task, b"" if there is none; it stays unread."""
         while True:
             try:
-                return self._control.recv(1, socket.MSG_PEEK)
+                return self.control.recv(1, socket.MSG_PEEK)
             except (BlockingIOError, InterruptedError):
-                if (yield Wait(self._control, READ, deadline)) == TIMED_OUT:
+                if (yield Wait(self.control, READ, deadline)) == TIMED_OUT:
                     return b""
             except OSError:
                 return b""  # the reader of the cookie will meet it, too
@@ -9042,16 +9752,16 @@ class Session(Debugging):
         before = time.monotonic()
         context = yield from self._server.make_once(server_context, 903)
         deadline += time.monotonic() - before
-        sock, self._control = self._control, None
-        self._control = yield from secure(sock, context, None, deadline, share=self._server.share)
+        sock, self.control = self.control, None
+        self.control = yield from secure(sock, context, None, deadline, share=self._server.share)
         return deadline
 
     def _has_tls(self):
-        return isinstance(self._control, TlsSocket)
+        return isinstance(self.control, TlsSocket)
 
     def _read_parameters(self):
         """Ask for the parameters; returns the document, None if there is none."""
-        sock, deadline = self._control, time.monotonic() + STEP_TIMEOUT
+        sock, deadline = self.control, time.monotonic() + STEP_TIMEOUT
         try:
             self._keepalive = prepare_control(sock, self.settings)
             if self.settings.cntl_ka is None:
@@ -9077,7 +9787,7 @@ class Session(Debugging):
         may go unanswered for as long as the data.
         """
         try:
-            set_keepalive(self._control, 3, 3, int(DATA_TIMEOUT) // 3)
+            set_keepalive(self.control, 3, 3, int(DATA_TIMEOUT) // 3)
             self._keeps_alive = True
         except IperfError:
             pass
@@ -9090,27 +9800,16 @@ class Session(Debugging):
     def _say_good_bye(self, data):
         """Send the last bytes of a conversation, if they go, and close."""
         self._send_last(data)
-        sock, self._control = self._control, None
+        sock, self.control = self.control, None
         if sock is not None:
             yield from close_orderly(sock, 0.0 if self.hurries else CLOSING_TIMEOUT)
 
     def _send_last(self, data):
         try:
-            if data and self._control is not None:
-                self._control.send(data)
+            if data and self.control is not None:
+                self.control.send(data)
         except OSError:
             pass
-
-    def attach(self, sock):
-        """Take a data connection that another session turned out to be."""
-        try:
-            self._prepare(sock)
-            self._add_stream(sock)
-            failure = None
-        except Exception as error:
-            sock.close()
-            failure = as_failure(error)
-        self._server.wake(self, failure)
 
     def _add_stream(self, sock):
         """Give the test a stream whose worker runs on the CPU that the client chose (-A)."""
@@ -9125,39 +9824,7 @@ class Session(Debugging):
                 except OSError:
                     pass  # some are gone
 
-    def _probe_options(self):
-        """Try the client's socket options on a socket of no use; returns the buffer sizes."""
-        parameters = self._parameters
-        with socket.socket(self._control.family, socket.SOCK_STREAM) as sock:
-            if parameters.mss:
-                set_mss(sock, parameters.mss)
-            for text in self._set_what_may_fail(sock):
-                self._emit("warning", text)
-            return set_window(sock, parameters.window)
-
-    def _set_what_may_fail(self, sock):
-        """Set the options without which the test goes on; returns the warnings."""
-        parameters, warnings = self._parameters, []
-        if parameters.congestion:
-            try:
-                set_congestion(sock, parameters.congestion)
-            except OSError:
-                warnings.append("TCP congestion control algorithm not supported")
-        return warnings + pacing_warnings(sock, parameters.fq_rate)
-
-    def _prepare(self, sock):
-        """Set the options of a data connection that was accepted."""
-        parameters = self._parameters
-        if parameters.no_delay:
-            set_no_delay(sock)
-        if self.settings.snd_timeout:
-            set_user_timeout(sock, self.settings.snd_timeout)
-        set_window(sock, parameters.window)
-        if parameters.tos:
-            set_tos(sock, parameters.tos)
-        self._set_what_may_fail(sock)  # the warnings went out before
-
-    def _keep_waiting(self, step):
+    def keep_waiting(self, step):
         """Run a step (a generator) for which the client waits: its clocks stand still."""
         before, self._keeps_waiting = time.monotonic(), True
         try:
@@ -9173,72 +9840,61 @@ class Session(Debugging):
         self._debug_document("get_parameters", document)
         parameters = self._parameters = Parameters.from_json(document)
         if parameters.rate:
-            self._emit("asked", dict(first_facts(), target_bitrate=parameters.rate))
-        datagrams, quic = (parameters.protocol == name for name in ("UDP", "QUIC"))
-        if datagrams and settings.file:
+            self.emit("asked", dict(first_facts(), target_bitrate=parameters.rate))
+        transport = self._transport = make_transport(settings, parameters, True)
+        if settings.file and not transport.connected:
             raise IperfError(34)
-        if self._has_tls() and parameters.protocol not in ("TCP", "QUIC"):
+        if self._has_tls() and not transport.takes_tls:
             raise IperfError(904, OSError(errno.EPROTONOSUPPORT, parameters.protocol))
-        if self._has_tls() or quic:
+        if self._has_tls() or transport.encrypts:
             parameters.zerocopy = parameters.skip_rx_copy = False  # they would go past it
         self._check_limits()
         yield from self._authorize()
-        if quic:
-            self._quic = yield from self._make_quic_end()
+        yield from transport.prepare(self)
         if parameters.get_server_output:
             self._record = self._server.make_record()
-        if datagrams or quic:
-            # A hello does not tell whose it is, but for its address.
+        if transport.takes_turns:
             yield from self._wait_for_turn()
-            self._door = (QuicDoor if quic else Door)(
-                self._control, parameters, settings.bind_dev, self.host, self._server.doors,
-                self._server.allows)
-            sizes = self._door.sizes
-            for text in self._door.warnings:
-                self._emit("warning", text)
-        elif parameters.protocol == "SCTP":
-            sizes = self._open_sctp()
-        else:
-            sizes = self._probe_options()
-            text = self._server.listen_for(parameters)
-            if text:
-                self._emit("warning", text)
+        self._source = transport.listen(self)
+        for text in self._source.warnings:
+            self.emit("warning", text)
         yield from self._server.await_calls(0.1)  # else it gets threads
-        self._test = test = Test(settings, parameters, True, self._emit, self._server.workforce)
-        yield from test.open_file(time.monotonic() + STEP_TIMEOUT)
-        start = test.start
+        self._test = Test(transport, self.emit, self._server.workforce)
+        yield from self._test.open_file(time.monotonic() + STEP_TIMEOUT)
+        self._describe_test()
+
+    def _describe_test(self):
+        """Fill the start object, as far as it is known before the streams come."""
+        test, parameters, transport = self._test, self._parameters, self._transport
+        start, sizes = test.start, self._source.sizes
         buffers = (("sock_bufsize", parameters.window), ("sndbuf_actual", sizes[0]),
                    ("rcvbuf_actual", sizes[1]))
-        if not datagrams:
+        if transport.connected:
             start.update(buffers)
         start["timestamp"] = timestamp(time.time())
         start["accepted_connection"] = {"host": self.host, "port": self._peer[1]}
         start["cookie"] = self.cookie[:-1].decode("ascii", "replace")
-        if parameters.mss and not datagrams:
-            start["tcp_mss"] = parameters.mss
-        elif not (datagrams or quic):
-            start["tcp_mss_default"] = 0
+        start.update(transport.segment_facts(0))
         # differs: with a rate iperf3's start object has target_bitrate twice.
         start["target_bitrate"] = parameters.rate
         start["fq_rate"] = parameters.fq_rate
-        if datagrams:
-            start.update(buffers)
+        start.update(buffers)
         if self._has_tls():
-            test.own["tls"] = self._control.facts()
-        if quic:
-            test.own["quic"] = self._quic.facts()
+            test.own["tls"] = self.control.facts()
+        if transport.facts():
+            test.own["quic"] = transport.facts()
 
     def _create_streams(self):
         """Take in the client's streams, in a task."""
-        test, count, looked = self._test, 0, False
+        test, source, count, looked = self._test, self._source, 0, False
         yield from self._send_state(CREATE_STREAMS)
-        self._emit("accepted", test.start, keepalive=self._keepalive, **test.own)
+        self.emit("accepted", test.start, keepalive=self._keepalive, **test.own)
         while not test.is_prepared():
             if test.is_complete():
                 self._end_set_up()  # what is left of it disturbs nobody
             # A QUIC handshake has a deadline of its own.
             deadline = self._stepped + STEP_TIMEOUT + (QUIC_TIMEOUT if test.is_complete() else 0.0)
-            if len(test.streams) != count or self._server.has_arrivals(self):
+            if len(test.streams) != count or source.pending():
                 self._stepped, count, looked = time.monotonic(), len(test.streams), False
             elif time.monotonic() > deadline and not looked:
                 looked = True
@@ -9246,46 +9902,35 @@ class Session(Debugging):
             elif time.monotonic() > deadline or self._holds_up_others():
                 raise IperfError(204, OSError(
                     errno.ETIMEDOUT, "timed out waiting for %d of %d streams%s" % (
-                        len(test.ids) - count, len(test.ids),
-                        ": UDP may be filtered on the way" if self._door else "")))
+                        len(test.ids) - count, len(test.ids), ": UDP may be filtered on the way"
+                        if self._transport.takes_turns else "")))
             if test.is_complete():
                 yield Wait(None, 0, time.monotonic() + 0.003)  # QUIC's handshakes are short
-                yield from self._look_at_control()
-            elif self._door is not None:
-                yield from self._answer_hellos()
-            elif self._listener is not None:
-                yield from self._accept_association()
-            elif (yield Wait(self._control, READ, deadline)) == READY:
-                yield from pause(0.01)  # it may have overtaken a data connection
-                yield from self._read_state()
+            else:
+                yield from self._take_streams(deadline)
+            yield from self._look_at_control()
         self._end_set_up()
-        for text in test.notes():
-            self._emit("warning", text)
+        for text in self._transport.notes(test.streams):
+            self.emit("warning", text)
 
-    def _make_quic_end(self):
-        """Return the QuicEnd of this test, in a task. Raises IperfError 905."""
-        parameters, secrets = self._parameters, self.settings.quic_secrets
-        credentials = yield from self._server.make_once(quic_credentials, 905)
+    def _take_streams(self, deadline):
+        """Wait for the client's next streams, for a moment, and take them in, in a task."""
+        sockets = yield from self._source.take(deadline)
         try:
-            try:
-                return QuicEnd(quic_library(bool(parameters.congestion or parameters.quic_iw)),
-                               credentials, parameters.stream_count(), None, None,
-                               parameters.congestion, parameters.quic_iw, parameters.window,
-                               secrets)
-            except QuicTrouble as trouble:
-                if not (parameters.congestion or parameters.quic_iw):
-                    raise
-                self._emit("warning", str(trouble))
-                return QuicEnd(quic_library(), credentials, parameters.stream_count(),
-                               window=parameters.window, secrets=secrets)
-        except QuicTrouble as trouble:
-            raise IperfError(905, str(trouble))
+            for sock in sockets:
+                yield from self.keep_waiting(self._server.await_calls())
+                self._add_stream(sock)
+                yield from pause(0)  # a new process takes milliseconds: others have a turn
+        except BaseException:
+            for sock in sockets:
+                sock.close()
+            raise
 
     def _wait_for_turn(self):
         """Wait until no other session sets up UDP streams of the same address, in a task."""
         self._server.queue_for_turn(self)
         while not self._server.has_turn(self):
-            if (yield Wait(self._control, READ, time.monotonic() + 0.02)) == READY:
+            if (yield Wait(self.control, READ, time.monotonic() + 0.02)) == READY:
                 yield from self._read_state()  # the client is gone
             if time.monotonic() - self.asked > LONGEST_WAIT:
                 raise IperfError(121, "too many others of this address set up streams")
@@ -9294,60 +9939,14 @@ class Session(Debugging):
     def _holds_up_others(self):
         """Return whether a client takes too long while others of its address wait."""
         quiet = time.monotonic() - self._stepped
-        return self._door is not None and self._server.must_give_way(self, self._turn, quiet)
+        return self._transport.takes_turns and self._server.must_give_way(
+            self, self._turn, quiet)
 
     def _end_set_up(self):
         """Release what only the set-up of the streams needs."""
-        if self._door is not None:
-            self._door.close()
+        if self._source is not None:
+            self._source.close()
         self._server.end_turn(self)
-
-    def _open_sctp(self):
-        """Listen for SCTP associations where the client came in; returns the buffer sizes."""
-        parameters, place = self._parameters, self._control.getsockname()
-        try:
-            sock = self._listener = sctp_socket(self._control.family)
-            sock.setblocking(False)
-            prepare_association(sock, parameters.no_delay, parameters.mss)
-            sizes = set_window(sock, parameters.window)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if self.settings.bind_dev:
-                bind_device(sock, self.settings.bind_dev)
-            sock.bind(place)
-            sock.listen(MAX_STREAMS)
-            return sizes
-        except OSError as error:
-            raise IperfError(202, error)
-
-    def _accept_association(self):
-        """Wait for an SCTP association, for a moment, and take in its stream, in a task."""
-        yield Wait(self._listener, READ, time.monotonic() + 0.05)
-        try:
-            sock, address = self._listener.accept()
-        except OSError:
-            yield from self._look_at_control()
-            return
-        if not self._server.allows(plain_address(address)[0]):
-            sock.close()
-            return
-        try:
-            sock.setblocking(False)
-            data = yield from self._keep_waiting(read_exactly(
-                sock, COOKIE_SIZE, time.monotonic() + 1.0, lambda cause, _: IperfError(204, cause)))
-            if data != self.cookie:
-                sock.close()
-                return
-        except IperfError:  # a stranger
-            sock.close()
-            return
-        try:
-            if self._parameters.tos:
-                set_tos(sock, self._parameters.tos)  # it is not inherited from the listener
-            yield from self._keep_waiting(self._server.await_calls())
-            self._add_stream(sock)
-        except BaseException:
-            sock.close()
-            raise
 
     def _check_limits(self):
         """Refuse what this server's operator does not allow. Raises IperfError 27, 37."""
@@ -9388,32 +9987,10 @@ class Session(Debugging):
         if admitted is not True:
             raise IperfError(142, "it took too long" if admitted is None else None)
 
-    def _answer_hellos(self):
-        """Wait for clients' hellos, for a moment, and take in the streams they announce."""
-        yield Wait(self._door.socket, READ, time.monotonic() + 0.05)
-        sockets = self._door.serve()
-        if self._quic:
-            sockets = [QuicSocket(sock, self._quic, sock.getpeername(), self.cookie,
-                                  self._door.first(sock)) for sock in sockets]
-        try:
-            for sock in sockets:
-                yield from self._keep_waiting(self._server.await_calls())
-                if self._quic and not sock.begin():
-                    self._door.forget(sock)
-                    sock.close()
-                    continue
-                self._add_stream(sock)
-                yield from pause(0)  # others have a turn
-        except BaseException:
-            for sock in sockets:
-                sock.close()
-            raise
-        yield from self._look_at_control()
-
     def _look_at_control(self):
         """See whether the client has ended the test before it began (raised), in a task."""
         try:
-            self._control.recv(1, socket.MSG_PEEK)
+            self.control.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -9423,7 +10000,7 @@ class Session(Debugging):
 
     def _send_state(self, state):
         self._debug(3, "State change: State set to " + state_text(state))
-        yield from write_all(self._control, encode_state(state),
+        yield from write_all(self.control, encode_state(state),
                              time.monotonic() + STEP_TIMEOUT, 111)
 
     def _read_state(self):
@@ -9432,7 +10009,7 @@ class Session(Debugging):
             if cause is None or isinstance(cause, ConnectionError):
                 return IperfError(109)
             return IperfError(112, cause)
-        data = yield from read_exactly(self._control, 1, time.monotonic() + STEP_TIMEOUT, fail)
+        data = yield from read_exactly(self.control, 1, time.monotonic() + STEP_TIMEOUT, fail)
         state, = struct.unpack("!b", data)
         if state == TEST_END and self._test is not None and self._test.started:
             return
@@ -9459,26 +10036,26 @@ class Session(Debugging):
                 if rate > limit[0]:
                     raise self._too_fast("Total throughput", rate)
                 deadline = min(deadline, meter.next)
-            reason = yield Wait(self._control, READ, deadline)
+            reason = yield Wait(self.control, READ, deadline)
             now = time.monotonic()
             if reason == READY:
                 yield from self._read_state()
                 break
-            test.check_health(now)
+            test.health.check(now)
             if parameters.time and now > over + WATCHDOG_GRACE:
                 raise IperfError(160, OSError(getattr(errno, "ETIME", errno.ETIMEDOUT),
                                               "test is terminated by the server"))
             if parameters.time and now > over + OVERTIME:
-                test.end_datagrams()
+                self._transport.end_senders(test.streams)
         self._stepped = now
-        yield from self._keep_waiting(test.stop(now))
+        yield from self.keep_waiting(test.stop(now))
         test.end_streams()
         test.emit_last_interval()
         test.emit_end()
         self._reported = True
 
     def _exchange_results(self):
-        test, sock = self._test, self._control
+        test, sock = self._test, self.control
         yield from self._send_state(EXCHANGE_RESULTS)
         self._stepped = time.monotonic()
         document = yield from read_frame(sock, self._stepped + STEP_TIMEOUT,
@@ -9494,18 +10071,18 @@ class Session(Debugging):
     def _finish(self):
         self._stepped = time.monotonic()
         try:
-            yield from read_exactly(self._control, 1, self._stepped + STEP_TIMEOUT,
+            yield from read_exactly(self.control, 1, self._stepped + STEP_TIMEOUT,
                                     lambda cause, _: IperfError(108, cause))
         except IperfError:
             pass  # 3.2 and 3.3 close here; the test is complete in any case
-        yield from self._keep_waiting(self._test.settle())
+        yield from self.keep_waiting(self._test.settle())
         self._test.close()
         self._done(True)
 
     def _done(self, ok):
         """Report the end of the test, and let the next client in while this one closes."""
         parameters = self._parameters
-        self._emit("done", None, ok=ok, title=parameters.title if parameters else None,
+        self.emit("done", None, ok=ok, title=parameters.title if parameters else None,
                    extra_data=parameters.extra_data if parameters else None)
         self._server.complete(self)
 
@@ -9513,7 +10090,7 @@ class Session(Debugging):
         """Report why the test is over, also to the client."""
         test = self._test
         if test is not None:
-            error = test.explain(error)
+            error = test.health.explain(error)
         self._end_set_up()
         interrupted, quiet = isinstance(error, Interrupted), isinstance(error, Quit)
         if interrupted:
@@ -9524,9 +10101,9 @@ class Session(Debugging):
             test.finish(time.monotonic())
             test.emit_last_interval()
         if not quiet:
-            self._emit("error", server_error_text(error), line=server_error_line(error))
+            self.emit("error", server_error_text(error), line=server_error_line(error))
         if test is None:
-            self._emit("end", {})
+            self.emit("end", {})
         elif not self._reported:
             test.emit_end(test.started)
         # Before the data connections break, which would be all that the client knows.
@@ -9534,218 +10111,6 @@ class Session(Debugging):
         if test is not None:
             test.close()
         self._done(False)
-
-
-_DOOR_TURN = 64  # datagrams that a door looks at before it lets other connections have a turn
-
-
-class Door:
-    """The UDP port of a test while its streams are set up: it answers the client's hellos.
-
-    Each stream gets a connected socket of its own; the port's own socket only ever sees hellos.
-    """
-
-    def __init__(self, control, parameters, device, client, doors, allows):
-        """Open the port at the address that the client used for its control connection.
-
-        client: its address; doors: those that are open, of which this becomes one: the system
-        gives a hello to any of them; allows: whether an address may test. Afterwards `sizes` are
-        those of the buffers of a stream's socket, and `warnings` are texts.
-        Raises IperfError.
-        """
-        self.sizes = (0, 0)
-        self.warnings = []  # about options without which the test goes on
-        self._parameters = parameters
-        self._device = device
-        self._clients = {client}  # addresses
-        self._doors = doors
-        self._allows = allows
-        self._answered = {}  # address: when it was answered last
-        self._known = {}  # address of a stream's other end: its socket
-        self._new = []  # sockets of streams that serve() has not returned yet
-        self._failure = None  # why one could not be made
-        self._delayed = {}  # address: a hello that could not be answered yet, and since when
-        self._stranger = None  # a hello from elsewhere: its address, data, and time
-        self._looked = 0.0
-        self._place, self._family = control.getsockname(), control.family
-        if self._place[0].startswith("::ffff:"):  # IPv4 at a socket of both kinds
-            self._place, self._family = plain_address(self._place), socket.AF_INET
-        self.socket = self._open()
-        doors.append(self)
-
-    def _prepare(self, sock):
-        self.sizes = prepare_datagrams(sock, self._parameters, not self._parameters.reverse)
-        self.warnings = buffer_warnings(self._parameters, self.sizes) + pacing_warnings(
-            sock, self._parameters.fq_rate)
-
-    def _open(self):
-        return open_datagram_socket(self._family, self._place, self._device, self._prepare)
-
-    def close(self):
-        """Release the port; the streams' sockets stay."""
-        if self.socket is None:
-            return
-        own, self.socket = self.socket, None
-        self._doors.remove(self)
-        if self._doors:
-            self._take_in(own)  # what is for others
-        own.close()
-        for sock in self._new:
-            sock.close()
-
-    def serve(self):
-        """Answer the hellos that have come; returns the sockets of new streams.
-
-        Raises IperfError 204.
-        """
-        self._take_in(self.socket)
-        for address, (data, _) in list(self._delayed.items()):
-            self._answer(data, address)
-        now = time.monotonic()
-        if now - self._looked > HELLO_INTERVAL / 2 and _MSG_DONTWAIT:
-            self._looked = now
-            for address, sock in self._known.items():
-                self._answer_again(sock, address)
-        if (self._stranger and not self._known and len(self._doors) == 1
-                and now - self._stranger[2] > 4 * HELLO_INTERVAL):
-            # Nothing came from where the control connection comes from: an address translator
-            # has two addresses, perhaps.
-            address, data, _ = self._stranger
-            self._clients.add(plain_address(address)[0])
-            self._answer(data, address)
-        if self._failure is not None:
-            raise self._failure
-        new, self._new = self._new, []
-        return new
-
-    def _take_in(self, sock):
-        """Answer the datagrams that wait on an unconnected socket."""
-        try:
-            for _ in range(_DOOR_TURN):
-                data, address = sock.recvfrom(MAX_UDP_BLOCK)
-                self._find(address)._answer(data, address)
-        except OSError:
-            pass  # no more
-
-    def _find(self, address):
-        """Return the door that a datagram from this address is for."""
-        for door in self._doors:
-            if door.expects(address):
-                return door
-        return self
-
-    def expects(self, address):
-        """Return whether the client is known to be at this address."""
-        return address in self._known or plain_address(address)[0] in self._clients
-
-    def _answer(self, data, address):
-        """Answer a datagram, if it is a hello, and make its stream's socket if it is new."""
-        reply = self._answer_to(data)
-        if self.socket is None or reply is None:
-            return
-        if not self.expects(address):
-            # Anybody can write anybody's address on a datagram: data go only where the client
-            # was seen to be.
-            sends = self._parameters.reverse or self._parameters.bidirectional
-            if not (sends or self._stranger) and self._allows(plain_address(address)[0]):
-                self._stranger = address, data, time.monotonic()
-            return
-        new, places = address not in self._known, self._parameters.stream_count()
-        try:
-            if new:
-                if len(self._known) >= places:
-                    return
-                self._make(address)
-            try:
-                self._reply(self._known[address], reply, address)
-            finally:
-                if new:
-                    self._sort_out(self._known[address], address)
-            self._delayed.pop(address, None)
-        except (IperfError, OSError) as error:
-            # It may be another session's door that was served: that one raises nothing.
-            now = time.monotonic()
-            _, since = self._delayed.get(address, (data, now))
-            if len(self._delayed) < places:
-                self._delayed.setdefault(address, (data, now))
-            if error.errno not in PASSING_ERRORS or now - since > HELLO_TIMEOUT:
-                self._failure = error if isinstance(error, IperfError) else IperfError(204, error)
-
-    def _make(self, address):
-        """Make the socket of the stream of this address. Raises IperfError, OSError."""
-        self._stranger = None
-        sock = self._open()
-        try:
-            sock.connect(address)
-        except OSError:
-            sock.close()
-            raise
-        self._known[address] = sock
-        self._new.append(sock)
-
-    def _sort_out(self, sock, address):
-        """Answer what a stream's socket took until it was connected: any hello."""
-        try:
-            for _ in range(_DOOR_TURN):
-                data, source = sock.recvfrom(MAX_UDP_BLOCK)
-                reply = self._answer_to(data)
-                if source != address:
-                    self._find(source)._answer(data, source)
-                elif reply is not None:
-                    self._reply(sock, reply, address)
-        except OSError:
-            pass
-
-    def _answer_to(self, data):
-        """Return the reply to a datagram that announces a stream, None to others."""
-        return answer_to_hello(data, self._parameters.length, self._parameters.wide_counters)
-
-    def _reply(self, sock, reply, address):
-        """Answer a hello that came from this address, not too soon again. Raises OSError."""
-        now = time.monotonic()
-        if now - self._answered.get(address, 0.0) >= HELLO_INTERVAL / 4:
-            sock.send(reply)
-            self._answered[address] = now
-
-    def _answer_again(self, sock, address):
-        """Answer a hello that was repeated because the answer was lost."""
-        try:
-            for _ in range(_DOOR_TURN):
-                reply = self._answer_to(sock.recv(MAX_UDP_BLOCK, _MSG_DONTWAIT))
-                if reply is not None:
-                    self._reply(sock, reply, address)
-        except OSError:
-            pass  # no more
-
-
-class QuicDoor(Door):
-    """The same of a QUIC test: a hello is the first datagram of a connection."""
-
-    def __init__(self, *arguments):
-        self._first = collections.defaultdict(list)  # address: what came before its socket
-        Door.__init__(self, *arguments)
-
-    def first(self, sock):
-        """Return the datagrams that came for a stream before its socket was there."""
-        return self._first.pop(sock.getpeername())
-
-    def _prepare(self, sock):
-        self.sizes = prepare_quic(sock, self._parameters)
-        self.warnings = pacing_warnings(sock, self._parameters.fq_rate)
-
-    def _answer_to(self, data):
-        return data if is_quic_initial(data) else None  # what the library is to answer
-
-    def _reply(self, sock, reply, address):
-        if sock in self._new and len(self._first[address]) < _QUIC_FIRST:
-            self._first[address].append(reply)
-
-    def forget(self, sock):
-        """Let another stream have the place of one that turned out to be none."""
-        self._known.pop(sock.getpeername(), None)
-
-    def _answer_again(self, sock, address):
-        pass
 
 
 ###############################################################################

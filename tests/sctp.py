@@ -94,7 +94,9 @@ class Associations(unittest.TestCase):
 
     def test_options_reach_the_socket(self):
         with pyperf3.sctp_socket(2) as sock:
-            pyperf3.prepare_association(sock, True, 1000, 5, [("127.0.0.1", 0), ("127.0.0.2", 0)])
+            pyperf3.set_options(sock, "SCTP", "C", {
+                "no_delay": True, "mss": 1000, "outgoing_streams": 5, "fragments": True,
+                "addresses": [("127.0.0.1", 0), ("127.0.0.2", 0)]})
             for option, expected in ((pyperf3._SCTP_NODELAY, b"\1\0\0\0"),
                                      (pyperf3._SCTP_INITMSG, b"\5\0"),
                                      (pyperf3._SCTP_DISABLE_FRAGMENTS, b"\0\0\0\0")):

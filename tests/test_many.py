@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import unittest
 
 import pyperf3
@@ -423,12 +424,16 @@ class Doors(unittest.TestCase):
             real, pyperf3.datagram_socket = pyperf3.datagram_socket, lambda family: Sock(
                 family, socket.SOCK_DGRAM)
             try:
-                door = pyperf3.Door(control, parameters, None, "127.0.0.1", [], lambda host: True)
-                hello.sendto(pyperf3.HELLO, door.socket.getsockname())
+                session = types.SimpleNamespace(
+                    control=control, settings=pyperf3.Settings(), host="127.0.0.1", sources=[],
+                    allows=lambda host: True)
+                transport = pyperf3.make_transport(session.settings, parameters, True)
+                source = transport.listen(session)
+                hello.sendto(pyperf3.HELLO, source.socket.getsockname())
                 hello.settimeout(0.02)
                 streams, answer, end = [], b"", time.monotonic() + 20.0
                 while not answer and time.monotonic() < end:
-                    streams += door.serve()
+                    streams += source.serve()
                     try:
                         answer = hello.recv(100)
                     except socket.timeout:
@@ -437,14 +442,14 @@ class Doors(unittest.TestCase):
                 failing.append(errno.EBADF)
                 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
                     parameters.parallel = 2
-                    other.sendto(pyperf3.HELLO, door.socket.getsockname())
+                    other.sendto(pyperf3.HELLO, source.socket.getsockname())
                     with self.assertRaises(pyperf3.IperfError):
                         for _ in range(100):
-                            door.serve()
+                            source.serve()
                             time.sleep(0.02)
             finally:
                 pyperf3.datagram_socket = real
-                door.close()
+                source.close()
                 for sock in streams:
                     sock.close()
 

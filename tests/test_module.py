@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import sys
 import threading
 import unittest
@@ -270,6 +271,30 @@ for event in pyperf3.Client(settings):
         self.assertEqual(left.code, 0, left)
         count, seconds = left.out.split()
         self.assertGreater(int(count) * 8 / float(seconds), 0.8 * 4e6)
+
+
+class OneLoop(support.ServerCase):
+    def test_clients_that_share_a_loop(self):
+        port, loop = self.serve("--max-clients", "2"), pyperf3.Loop()
+        self.addCleanup(loop.close)
+
+        def client(amount):
+            return pyperf3.Client(pyperf3.Settings(
+                client="127.0.0.1", port=port, bytes=amount, bitrate="8M"), loop)
+        clients = [client("1M"), client("2M")]
+        seen = [list(filter(None, events)) for events in zip(*itertools.zip_longest(*clients))]
+        for each, events in zip(clients, seen):
+            self.assertIsNone(each.error)
+            self.assertEqual([events[0]["event"], events[-1]["event"]], ["version", "done"])
+        first, second = [next(event["data"] for event in events if event["event"] == "start")
+                         ["timestamp"]["timemillisecs"] for events in seen]
+        self.assertLess(abs(second - first), 900)  # a test takes a second and more
+        # One that is left in the middle leaves nothing in the loop.
+        events = iter(client("90M"))
+        self.assertIn("start", (event["event"] for event in events))
+        events.close()
+        client("1M").run()
+        self.assertFalse(loop._waiting or loop._ready)
 
 
 class ManyInOneProcess(unittest.TestCase):

@@ -218,22 +218,22 @@ class Quiet(unittest.TestCase):
 
     def rest(self, retransmits):
         """Return the last interval of a test whose rest has no bytes, None without one."""
-        test = pyperf3.Test(pyperf3.Settings(client="h"), pyperf3.Parameters(), False,
+        counts = [11]
+
+        class Transport(pyperf3.Tcp):
+            def sample(self, stream):
+                figures.take(info(retransmits=counts[0]), bytes=1000)
+                return info(retransmits=counts[0])
+        test = pyperf3.Test(Transport(pyperf3.Settings(client="h"), pyperf3.Parameters(), False),
                             lambda *event, **more: None)
         figures = pyperf3.StreamFigures(4, True)
         for descriptor in test._gate:
             self.addCleanup(os.close, descriptor)
         test.streams.append(types.SimpleNamespace(figures=figures, sender=True))
-        counts = [11]
-
-        def sample():
-            figures.take(info(retransmits=counts[0]), bytes=1000)
-            return [info(retransmits=counts[0])]
-        test._sample = sample
-        first = test._take_interval(test._origin + 1.0)
+        first = test._take_interval(test.ticks.origin + 1.0)
         self.assertEqual(first["streams"][0]["retransmits"], 11)
         counts[0] = retransmits
-        return test._take_interval(test._origin + 1.001)
+        return test._take_interval(test.ticks.origin + 1.001)
 
     def test_nothing_at_all(self):
         self.assertIsNone(self.rest(11))
@@ -689,11 +689,12 @@ class DatagramSummaries(Rows):
         parameters.parallel, parameters.length = setup["num_streams"], setup["blksize"]
         parameters.reverse, parameters.bidirectional = bool(setup["reverse"]), bool(setup["bidir"])
         events = []
-        test = pyperf3.Test(pyperf3.Settings(), parameters, role == "server",
+        transport = pyperf3.make_transport(pyperf3.Settings(), parameters, role == "server")
+        test = pyperf3.Test(transport,
                             lambda name, data, **more: events.append((name, data, more)))
         self.addCleanup(test.close)
-        streams = [pyperf3.Stream(stream, None, test.sends(index), None, None, 0,
-                                  statistics_of(document, index))
+        streams = [pyperf3.Stream(stream, types.SimpleNamespace(
+            sock=None, slots=None, sends=test.sends(index)), None, statistics_of(document, index))
                    for index, stream in enumerate(test.ids)]
         self.assertEqual([stream.sender for stream in streams],
                          [stream.figures.sender for stream in streams])
@@ -1132,7 +1133,9 @@ class Receivers(Feeding, unittest.TestCase):
         parameters = pyperf3.Parameters()
         parameters.protocol, parameters.length = "UDP", 100
         for receives in (False, True):
-            pyperf3.prepare_datagrams(self.sock, parameters, receives)
+            parameters.reverse = receives
+            transport = pyperf3.make_transport(pyperf3.Settings(), parameters, False)
+            transport.set_options(self.sock, "C")
             self.assertEqual(self.sock.getsockopt(socket.SOL_SOCKET, 35), receives)
 
     def test_datagrams_that_had_waited_told_of_a_jitter(self):
