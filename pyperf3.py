@@ -44,6 +44,8 @@ Sections (each uses only what stands above it):
     server          the server's side of the protocol
     renderers       events to text, JSON and JSON stream
     attributes      clients and servers with the names of the package `iperf3`
+    output          where lines go: standard streams, log file, terminal
+    far ends        servers that a client brings along
     command line    main()
 """
 
@@ -351,8 +353,8 @@ class IperfError(Exception):
     cause: what follows the text: an OSError, or a text; None if nothing is known. Of what may
     go to a client it is an OSError, with the nearest errno: that is all that is sent of it.
     remote_errno: set if a server reported the error: its errno, 0 for none.
-    hint: a line that comes before the error's.
-    remark: what follows the text in brackets for readers, but not in JSON: what failed, say.
+    remark: what readers are told besides, but not in JSON: in brackets behind the text (what
+    failed, say); where it ends a line, on that line before it.
     settings: of an error in the arguments: what was read before it.
     document: the results so far, where the error ended a test (set by the driver).
     """
@@ -361,10 +363,8 @@ class IperfError(Exception):
         self.number = number
         self.cause = cause
         self.remote_errno = remote_errno
-        self.document = None
-        self.hint = None
         self.remark = remark
-        self.settings = None
+        self.settings = self.document = None
         Exception.__init__(self, number, cause, remote_errno)
 
     @property
@@ -381,14 +381,7 @@ class IperfError(Exception):
 
     def reason(self):
         """Return the text of the cause, empty if there is none."""
-        if isinstance(self.cause, OSError):
-            return self.cause.strerror or str(self.cause)
-        return self.cause or ""
-
-    def told(self):
-        """Return the text with the remark."""
-        text = error_text(self)
-        return "%s (%s)" % (text, self.remark) if self.remark else text
+        return system_text(self.cause) if isinstance(self.cause, OSError) else self.cause or ""
 
 
 def error_text(error):
@@ -398,11 +391,34 @@ def error_text(error):
     return text[:-2] if text.endswith(": ") else text
 
 
+def with_remark(error, text=None):
+    """Return what readers are told of an IperfError or Interrupted: a text, and the remark.
+
+    text: in place of the error's own. The program's name is not yet before it: see error_line().
+    """
+    text = "error - " + error_text(error) if text is None else text
+    if not error.remark:
+        return text
+    if error.remark.endswith("\n"):
+        return error.remark + error_line(text)
+    return "%s (%s)" % (text, error.remark)
+
+
+def error_line(error):
+    """Return the line of standard error about an IperfError, or of another exception or text."""
+    return "iperf3: %s" % (with_remark(error) if isinstance(error, IperfError) else error)
+
+
 def system_error(number):
     """Return the OSError of one of the system's error numbers."""
     # Windows' strerror() knows none of a socket's.
     text = getattr(socket, "errorTab", {}).get(number, "").rstrip(".")
     return OSError(number, text or os.strerror(number))
+
+
+def system_text(error):
+    """Return what an exception says, of an OSError without its number."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def as_failure(error):
@@ -425,9 +441,38 @@ class Quit(IperfError):
 class Interrupted(Exception):
     """End a test from outside: a signal, or a call of stop(). `reason` is the text for users."""
 
+    remark = None
+
     def __init__(self, reason):
         self.reason = reason
         Exception.__init__(self, reason)
+
+
+class suppress:
+    """Let these exceptions pass: contextlib's, without the time that it takes to import it."""
+
+    def __init__(self, *classes):
+        self._classes = classes
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, kind, error, trace):
+        return kind is not None and issubclass(kind, self._classes)
+
+
+class on_error:
+    """Call a function if the block raises: `with on_error(sock.close): ...; return sock`."""
+
+    def __init__(self, function, *arguments):
+        self._function, self._arguments = function, arguments
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, kind, error, trace):
+        if kind is not None:
+            self._function(*self._arguments)
 
 
 ###############################################################################
@@ -1953,25 +1998,17 @@ def spare_address_space():
     if resource is None or not hasattr(resource, "RLIMIT_AS") or (
             resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY):
         return
-    try:
+    with suppress(ImportError, AttributeError, OSError, TypeError, ValueError, RuntimeError):
         import threading
         threading.stack_size(512 * 1024)
         import ctypes
         ctypes.CDLL(None).mallopt(-8, 1)  # glibc's M_ARENA_MAX: one heap for all
-    except (ImportError, AttributeError, OSError, TypeError, ValueError, RuntimeError):
-        pass
 
 
 def offer_to_killer():
     """Let this process, rather than its parent, be ended where memory runs out (Linux)."""
-    try:
-        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        try:
-            os.write(descriptor, b"1000")
-        finally:
-            os.close(descriptor)
-    except OSError:
-        pass
+    with suppress(OSError), open("/proc/self/oom_score_adj", "wb", 0) as handle:
+        handle.write(b"1000")
 
 
 def can_fork():
@@ -2004,10 +2041,8 @@ def is_stopped(pid):
 
 def prefer_throughput():
     """Ask the scheduler not to let this thread interrupt others when it wakes up (Linux)."""
-    try:
+    with suppress(AttributeError, OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    except (AttributeError, OSError):
-        pass
 
 
 def shared_memory(size):
@@ -2046,16 +2081,13 @@ def open_unblocked(path, flags, number=14, mode=0o600):
 
     mode: of a new file. Raises IperfError `number`.
     """
+    waits_not = getattr(os, "O_NONBLOCK", 0)
     try:
-        waits_not = getattr(os, "O_NONBLOCK", 0)
         descriptor = os.open(path, flags | waits_not | getattr(os, "O_BINARY", 0), mode)
-        try:
+        with on_error(os.close, descriptor):  # it is a directory
             if waits_not:
                 os.set_blocking(descriptor, True)
             return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", 0)
-        except BaseException:  # it is a directory
-            os.close(descriptor)
-            raise
     except (OSError, ValueError) as error:
         raise IperfError(number, error if isinstance(error, OSError)
                          else OSError(errno.EINVAL, str(error)))
@@ -2089,10 +2121,8 @@ def open_payload(path, writing=False):
         own = path[len("/dev/fd/"):] if path.startswith("/dev/fd/") else ""
         own = {"/dev/stdin": "0", "/dev/stdout": "1"}.get(path, own)
         if own.isdigit():
-            try:
+            with suppress(OSError):
                 return os.fdopen(os.dup(int(own)), "wb" if writing else "rb", 0)
-            except OSError:
-                pass
         if error.errno == errno.ENXIO:
             is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
             error.cause = OSError(errno.EPIPE, "%s %s" % (
@@ -2111,25 +2141,33 @@ def open_safely(path, flags, number, mode):
     Raises IperfError `number`.
     """
     mine = (getattr(os, "geteuid", lambda: 0)(), 0)
-    handle = None
     try:
         if not (os.path.islink(path) and os.lstat(path).st_uid in mine):
             flags |= getattr(os, "O_NOFOLLOW", 0)
         handle = open_unblocked(path, flags, number, mode)
-        found, folder = os.fstat(handle.fileno()), os.stat(os.path.dirname(os.path.abspath(path)))
-        if folder.st_mode & stat.S_ISVTX and (stat.S_ISREG(found.st_mode)
-                                              or stat.S_ISFIFO(found.st_mode)):
-            if found.st_uid not in mine or found.st_nlink > 1:
-                raise OSError(errno.EPERM, "it belongs to another user")
-        return handle
+        with on_error(handle.close):
+            found = os.fstat(handle.fileno())
+            folder = os.stat(os.path.dirname(os.path.abspath(path)))
+            if folder.st_mode & stat.S_ISVTX and (stat.S_ISREG(found.st_mode)
+                                                  or stat.S_ISFIFO(found.st_mode)):
+                if found.st_uid not in mine or found.st_nlink > 1:
+                    raise OSError(errno.EPERM, "it belongs to another user")
+            return handle
     except (OSError, ValueError) as error:
-        if handle is not None:
-            handle.close()
         raise IperfError(number, error if isinstance(error, OSError) else str(error))
     except IperfError as error:
         if error.errno == errno.ELOOP:
             error = IperfError(number, "it is a symbolic link of another user")
         raise error
+
+
+def read_file(path, number, limit=-1):
+    """Return the bytes of a file, the first `limit` at most. Raises IperfError `number`."""
+    try:
+        with open(path, "rb") as handle:
+            return handle.read(limit)
+    except (OSError, ValueError) as error:
+        raise IperfError(number, "%s: %s" % (path, system_text(error)))
 
 
 def memory_file():
@@ -2357,7 +2395,7 @@ def set_keepalive(sock, idle, interval, count):
 def prepare_control(sock, settings):
     """Set the options of a control connection; returns what set_keepalive() does, or None.
 
-    Raises IperfError; 36 with a hint if the probes would take longer than the idle time.
+    Raises IperfError; 36 with a remark if the probes would take longer than the idle time.
     """
     set_no_delay(sock)
     if settings.snd_timeout:
@@ -2366,10 +2404,8 @@ def prepare_control(sock, settings):
         return None
     used = set_keepalive(sock, *settings.cntl_ka)
     if used and used[0] <= used[1] * used[2]:
-        error = IperfError(36)
-        error.hint = ("Keepalive Idle time (%d) should be greater than Retries-interval (%d) times"
-                      " Retries-count (%d)" % used)
-        raise error
+        raise IperfError(36, remark="Keepalive Idle time (%d) should be greater than"
+                                    " Retries-interval (%d) times Retries-count (%d)\n" % used)
     return used
 
 
@@ -2644,10 +2680,8 @@ def stream_socket(family, multipath=False):
     Raises OSError.
     """
     if multipath and _IPPROTO_MPTCP is not None:
-        try:
+        with suppress(OSError):
             return socket.socket(family, socket.SOCK_STREAM, _IPPROTO_MPTCP)
-        except OSError:
-            pass
     return socket.socket(family, socket.SOCK_STREAM)
 
 
@@ -2702,31 +2736,26 @@ def open_listener(host, port, family, device=None, window=0, multipath=False):
     except OSError as error:
         raise IperfError(102, error, remark="%s port %d" % (host, port))
     for number, (each, address) in enumerate(places):
-        sock = None
         try:
             sock = stream_socket(each, multipath)
-            if device:
-                bind_device(sock, device)
-            if os.name == "posix":
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if each != socket.AF_INET:
-                sock.setsockopt(_IPPROTO_IPV6, _IPV6_V6ONLY,
-                                int(family == each or host is not None))
-            if window:
-                set_window(sock, window)
-            sock.bind(address)
-            sock.listen(512)
-            sock.setblocking(False)
-            return sock
+            with on_error(sock.close):
+                if device:
+                    bind_device(sock, device)
+                if os.name == "posix":
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if each != socket.AF_INET:
+                    sock.setsockopt(_IPPROTO_IPV6, _IPV6_V6ONLY,
+                                    int(family == each or host is not None))
+                if window:
+                    set_window(sock, window)
+                sock.bind(address)
+                sock.listen(512)
+                sock.setblocking(False)
+                return sock
         except OSError as error:
-            if sock is not None:
-                sock.close()
             lacking = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
             if number + 1 == len(places) or error.errno not in lacking:
                 raise IperfError(102, error, remark=place_text(address, None, device))
-        except IperfError:
-            sock.close()
-            raise
 
 
 def open_datagram_socket(family, place, device=None, prepare=None):
@@ -2734,26 +2763,21 @@ def open_datagram_socket(family, place, device=None, prepare=None):
 
     prepare: called with the socket before it is bound. Raises IperfError 202.
     """
-    sock = None
     try:
         sock = datagram_socket(family)
-        sock.setblocking(False)
-        if device:
-            bind_device(sock, device)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if not _LINUX and hasattr(socket, "SO_REUSEPORT"):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # macOS, BSD
-        if prepare:
-            prepare(sock)
-        sock.bind(place)
-        return sock
+        with on_error(sock.close):
+            sock.setblocking(False)
+            if device:
+                bind_device(sock, device)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if not _LINUX and hasattr(socket, "SO_REUSEPORT"):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # macOS, BSD
+            if prepare:
+                prepare(sock)
+            sock.bind(place)
+            return sock
     except OSError as error:
-        if sock is not None:
-            sock.close()
         raise IperfError(202, error)
-    except IperfError:
-        sock.close()
-        raise
 
 
 def _add_addresses(sock, addresses):
@@ -3037,16 +3061,13 @@ def _batch_calls_work(calls):
     send, receive, _, address = calls
     data, place = bytearray(b"pyperf3"), bytearray(7)
     try:
-        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with here, there:
             vector = _MessageVector([[(address(data), 7)]], address)
-            sent = send(ends[0].fileno(), vector.address, 1, _MSG_DONTWAIT)
+            sent = send(here.fileno(), vector.address, 1, _MSG_DONTWAIT)
             vector = _MessageVector([[(address(place), 7)]], address)
-            came = receive(ends[1].fileno(), vector.address, 1, _MSG_DONTWAIT, None)
+            came = receive(there.fileno(), vector.address, 1, _MSG_DONTWAIT, None)
             return (sent, came, vector.sizes[0], place) == (1, 1, 7, data)
-        finally:
-            for end in ends:
-                end.close()
     except OSError:
         return False
 
@@ -3135,9 +3156,9 @@ class Outage:
         return 0.001
 
     def _explained(self, error, duration):
-        text = (error.strerror or str(error)) + duration
         size = path_mtu(self._sock) if error.errno == errno.EMSGSIZE else 0
-        return OSError(error.errno, text + (": the path's MTU is %d bytes" % size if size else ""))
+        return OSError(error.errno, system_text(error) + duration + (
+            ": the path's MTU is %d bytes" % size if size else ""))
 
     def lasted(self, now):
         """Return the seconds of all outages, the present one included."""
@@ -3353,12 +3374,8 @@ class BatchReader:
 # RSA: with the package `cryptography`, else with the host's command `openssl`; never with
 # arithmetic of our own.
 
-class KeyTrouble(Exception):
-    """A key could not be used; str() says why. `encrypted`: for want of its passphrase."""
-
-    def __init__(self, text, encrypted=False):
-        Exception.__init__(self, text)
-        self.encrypted = encrypted
+class PassphraseMissing(IperfError):
+    """A private key is encrypted, and no passphrase was given."""
 
 
 class _LibraryRsa:
@@ -3382,16 +3399,12 @@ class _LibraryRsa:
         return self._padding.OAEP(self._padding.MGF1(sha1), sha1, None)
 
     def load(self, path, pem, private, passphrase):
-        try:
-            if private:
-                key = self._serialization.load_pem_private_key(pem, passphrase, self._backend)
-            else:
-                key = self._serialization.load_pem_public_key(pem, self._backend)
-        except Exception as error:
-            encrypted = private and b"ENCRYPTED" in pem and passphrase is None
-            raise KeyTrouble(str(error) or type(error).__name__, encrypted)
+        if private:
+            key = self._serialization.load_pem_private_key(pem, passphrase, self._backend)
+        else:
+            key = self._serialization.load_pem_public_key(pem, self._backend)
         if not isinstance(key, (self._rsa.RSAPublicKey, self._rsa.RSAPrivateKey)):
-            raise KeyTrouble("it is no RSA key")
+            raise ValueError("it is no RSA key")
         return key
 
     def encrypt(self, key, data, pkcs1):
@@ -3402,7 +3415,10 @@ class _LibraryRsa:
 
 
 def run_openssl(arguments, data, passphrase=None):
-    """Run openssl; returns its output. passphrase: of a private key, handed over in a pipe."""
+    """Run openssl; returns its output. passphrase: of a private key, handed over in a pipe.
+
+    Raises RuntimeError, which says what openssl did not like.
+    """
     import subprocess
     secret = [name for name in os.environ if name.endswith("IPERF3_PASSWORD")]
     more = {"env": {name: value for name, value in os.environ.items() if name not in secret}}
@@ -3424,18 +3440,18 @@ def run_openssl(arguments, data, passphrase=None):
             pipe = (pipe[0], None)
         output, errors = process.communicate(data, timeout=STEP_TIMEOUT)
     except (OSError, ValueError) as error:
-        raise KeyTrouble("openssl: %s" % (getattr(error, "strerror", None) or error))
+        raise RuntimeError("openssl: " + system_text(error))
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        raise KeyTrouble("openssl: timed out")
+        raise RuntimeError("openssl: timed out")
     finally:
         for end in pipe or ():
             if end is not None:
                 os.close(end)
     if process.returncode:
         text = errors.decode("utf-8", "replace").strip().split("\n")[0]
-        raise KeyTrouble("openssl: %s" % text)
+        raise RuntimeError("openssl: " + text)
     return output
 
 
@@ -3449,7 +3465,7 @@ class _CommandRsa:
         """Return (path, passphrase) of a private key, a public one as openssl likes it."""
         if private:
             if b"ENCRYPTED" in pem and passphrase is None:
-                raise KeyTrouble("the key is encrypted", True)
+                raise RuntimeError("the key is encrypted")
             run_openssl(["rsa", "-noout", "-in", path], b"", passphrase or b"")
             return path, passphrase or b""
         if b"BEGIN RSA PUBLIC" in pem:  # PKCS#1, which pkeyutl does not read
@@ -3493,14 +3509,19 @@ class RsaKey:
     """A key from a PEM file: of PKCS#1, PKCS#8 or SPKI."""
 
     def __init__(self, path, private, passphrase=None):
-        """passphrase: bytes, of an encrypted private key. Raises KeyTrouble."""
+        """passphrase: bytes, of an encrypted private key.
+
+        Raises IperfError 22 (a public key) or 23, as PassphraseMissing for want of one.
+        """
+        number, self._rsa = 23 if private else 22, None
+        pem = read_file(path, number, 65536)
         try:
-            with open(path, "rb") as handle:
-                pem = handle.read(65536)
-        except (OSError, ValueError) as error:
-            raise KeyTrouble("%s: %s" % (path, getattr(error, "strerror", None) or error))
-        self._rsa = self._implementation()
-        self._key = self._rsa.load(path, pem, private, passphrase)
+            self._rsa = self._implementation()
+            self._key = self._rsa.load(path, pem, private, passphrase)
+        except Exception as error:  # the library has no one class for what it does not like
+            locked = self._rsa and private and b"ENCRYPTED" in pem and passphrase is None
+            raise (PassphraseMissing if locked else IperfError)(
+                number, str(error) or type(error).__name__)
 
     @staticmethod
     def _implementation():
@@ -3512,16 +3533,16 @@ class RsaKey:
             pass
         try:
             return _CommandRsa()
-        except (KeyTrouble, ImportError):
-            raise KeyTrouble("RSA needs the Python package cryptography, or the command openssl;"
-                             " neither is here")
+        except (RuntimeError, ImportError):
+            raise RuntimeError("RSA needs the Python package cryptography, or the command"
+                               " openssl; neither is here")
 
     def encrypt(self, data, pkcs1=False):
-        """Return `data` encrypted with a public key. Raises KeyTrouble."""
+        """Return `data` encrypted with a public key. Raises ValueError."""
         try:
             return self._rsa.encrypt(self._key, data, pkcs1)
         except Exception as error:
-            raise KeyTrouble("name and password may be too long for this key (%s)" % (
+            raise ValueError("name and password may be too long for this key (%s)" % (
                 str(error) or type(error).__name__))
 
     def decrypt(self, data, pkcs1=False):
@@ -3568,7 +3589,7 @@ def password_digest(user, password):
     return hashlib.sha256(to_bytes("{%s}%s" % (user, password))).hexdigest()
 
 
-class Gate:
+class Gatekeeper:
     """Decide whom a server lets in."""
 
     def __init__(self, decrypt, users, threshold):
@@ -3624,20 +3645,15 @@ _UNUSABLE.update(CA_MD_TOO_WEAK="its signature is too weak",
 # Suites without a certificate, of TLS 1.2, where OpenSSL still has them. Level 0 lets them pass.
 _ANONYMOUS = "AECDH:@SECLEVEL=0"
 
-_LACKING = "%s: there is no %s (PEM) in it"
 _NO_CERTIFICATE = ("no certificate (--tls-cert), and none can be made: it takes the Python package"
                    " cryptography or the command openssl (%s)")
-
-
-class TlsTrouble(Exception):
-    """TLS could not be set up; str() says why."""
 
 
 def _import_ssl():
     try:
         import ssl
     except ImportError as error:
-        raise TlsTrouble("this Python has no module %s" % error.name)
+        raise IperfError(903, "this Python has no module %s" % error.name)
     return ssl
 
 
@@ -3648,7 +3664,7 @@ def is_tls_end(error):
         "] unexpected eof while reading" in str(error))
 
 
-def trouble_text(error):
+def tls_text(error):
     """Return what an exception of ssl says, in a few words."""
     if getattr(error, "verify_message", None):
         return "the server's certificate does not hold: %s" % error.verify_message
@@ -3659,7 +3675,7 @@ def trouble_text(error):
         return "the other end does not speak TLS"
     if type(error).__name__ == "CertificateError":  # Python 3.6
         return "the server's certificate does not hold: %s" % error
-    text = (getattr(error, "strerror", None) or str(error)).partition(" (_ssl.c")[0]
+    text = system_text(error).partition(" (_ssl.c")[0]
     # Not by the reason's name, which Python 3.6 and 3.7 mistake with OpenSSL 3.
     return text.partition("] ")[2] if reason and "] " in text else text
 
@@ -3667,7 +3683,7 @@ def trouble_text(error):
 def client_context(authorities=None):
     """Return the context of a client. authorities: a file of theirs (PEM); None: trust anybody.
 
-    Raises TlsTrouble.
+    Raises IperfError 903.
     """
     ssl = _import_ssl()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -3676,16 +3692,14 @@ def client_context(authorities=None):
             context.load_verify_locations(authorities)
         except ssl.SSLError:
             read_pem(authorities, "certificate")  # which has more to say
-            raise TlsTrouble("%s: a certificate in it is of no use" % authorities)
+            raise IperfError(903, "%s: a certificate in it is of no use" % authorities)
         except (OSError, ValueError) as error:
-            raise TlsTrouble("%s: %s" % (authorities, trouble_text(error)))
+            raise IperfError(903, "%s: %s" % (authorities, tls_text(error)))
         return context
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    try:
+    with suppress(OSError):  # not in this OpenSSL
         context.set_ciphers("ALL:" + _ANONYMOUS)  # DEFAULT would shut them out for good
-    except OSError:
-        pass  # not in this OpenSSL
     return context
 
 
@@ -3697,37 +3711,33 @@ def pem_part(pem, name):
         marks[0] + b".*?" + marks[1], pem.replace(b"\r\n", b"\n"), re.DOTALL))
 
 
-def read_pem(path, what):
+def read_pem(path, what, number=903):
     """Return the parts of a file (PEM) of this kind: "certificate" or "private key".
 
-    Raises TlsTrouble if it cannot be read, or has none.
+    Raises IperfError `number` if it cannot be read, or has none.
     """
-    try:
-        with open(path, "rb") as handle:
-            part = pem_part(handle.read(), what.upper().encode("ascii"))
-    except (OSError, ValueError) as error:
-        raise TlsTrouble("%s: %s" % (path, getattr(error, "strerror", None) or error))
+    part = pem_part(read_file(path, number), what.upper().encode("ascii"))
     if not part:
-        raise TlsTrouble(_LACKING % (path, what))
+        raise IperfError(number, "%s: there is no %s (PEM) in it" % (path, what))
     return part
 
 
-def read_certificate(certificate, key=None):
+def read_certificate(certificate, key=None, number=903):
     """Return the certificates and the private key in files (PEM); the key may be with them.
 
-    Raises TlsTrouble if a file cannot be read, or lacks what it should have.
+    Raises IperfError `number` if a file cannot be read, or lacks what it should have.
     """
-    certificates = read_pem(certificate, "certificate")
-    private = read_pem(key or certificate, "private key")
+    certificates = read_pem(certificate, "certificate", number)
+    private = read_pem(key or certificate, "private key", number)
     if b"ENCRYPTED" in private:
-        raise TlsTrouble("%s: the private key is encrypted" % (key or certificate))
+        raise IperfError(number, "%s: the private key is encrypted" % (key or certificate))
     return certificates, private
 
 
 def server_context(certificate=None, key=None):
     """Return the context of a server. May take a while to make a certificate if none is given.
 
-    certificate, key: files (PEM). Raises TlsTrouble.
+    certificate, key: files (PEM). Raises IperfError 903.
     """
     ssl = _import_ssl()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -3739,12 +3749,12 @@ def server_context(certificate=None, key=None):
             context.load_cert_chain(certificate, key, lambda: b"")  # no prompt
         except (OSError, ValueError) as error:
             read_certificate(certificate, key)  # which has more to say
-            raise TlsTrouble("%s: %s" % (certificate, _UNUSABLE.get(
+            raise IperfError(903, "%s: %s" % (certificate, _UNUSABLE.get(
                 getattr(error, "reason", None), "it, or its private key, is of no use")))
         return context
     try:
         _load_throw_away(context)
-    except (KeyTrouble, ImportError, OSError) as trouble:
+    except (RuntimeError, ImportError, OSError) as trouble:
         try:
             context.set_ciphers(_ANONYMOUS)
             context.set_ecdh_curve("prime256v1")
@@ -3753,14 +3763,14 @@ def server_context(certificate=None, key=None):
             else:  # Python 3.6
                 context.options |= ssl.OP_NO_TLSv1_3
         except (AttributeError, OSError, ValueError):
-            raise TlsTrouble(_NO_CERTIFICATE % trouble)
+            raise IperfError(903, _NO_CERTIFICATE % trouble)
     return context
 
 
 def make_certificate():
     """Return a key that nobody else will see and its self-signed certificate (PEM).
 
-    Raises KeyTrouble, ImportError, OSError.
+    Raises RuntimeError, ImportError, OSError.
     """
     try:
         return _certificate_by_package()
@@ -3897,7 +3907,7 @@ class TlsSocket:
     @staticmethod
     def _plain(error):
         """Return an SSLError as a socket would raise it; the number of one is not an errno."""
-        return OSError(_EPROTO, "TLS: " + trouble_text(error))
+        return OSError(_EPROTO, "TLS: " + tls_text(error))
 
     def holds_data(self):
         """Return whether recv() would not block: what came may be no data, but TLS's own."""
@@ -3935,10 +3945,6 @@ QuicFigures.__doc__ = """What a connection has sent so far: packets, those that 
 library does not tell), congestion window (bytes), smoothed round-trip time (us)."""
 
 
-class QuicTrouble(Exception):
-    """QUIC could not be set up; str() says why."""
-
-
 def _import_quic(name):
     """Return the QuicLibrary of this name. Raises ImportError."""
     import importlib
@@ -3957,7 +3963,7 @@ def _import_quic(name):
 def quic_library(tunable=False):
     """Return the QuicLibrary to use. tunable: one that lets its congestion control be chosen.
 
-    Raises QuicTrouble, which names the package that is missing.
+    Raises IperfError 905, which names the package that is missing.
     """
     found = None
     for name in _QUIC_LIBRARIES:
@@ -3970,15 +3976,17 @@ def quic_library(tunable=False):
             return library
         found = library
     if found:
-        raise QuicTrouble("the package %s has no choice of congestion control: -C and --quic-iw"
-                          " take aioquic (python3 -m pip install aioquic)" % found.name)
-    raise QuicTrouble("it takes the Python package qh3, or aioquic (python3 -m pip install qh3)")
+        raise IperfError(905, "the package %s has no choice of congestion control: -C and"
+                              " --quic-iw take aioquic (python3 -m pip install aioquic)"
+                         % found.name)
+    raise IperfError(905, "it takes the Python package qh3, or aioquic (python3 -m pip install"
+                          " qh3)")
 
 
 def quic_credentials(certificate=None, key=None):
     """Return the certificate and the key of a server (PEM), made if no files are given.
 
-    The library's slow first steps are taken, too. Raises QuicTrouble.
+    The library's slow first steps are taken, too. Raises IperfError 905.
     """
     library = quic_library()
     try:
@@ -3986,18 +3994,14 @@ def quic_credentials(certificate=None, key=None):
             pem = make_certificate()
             credentials = pem_part(pem, b"CERTIFICATE"), pem_part(pem, b"PRIVATE KEY")
         else:
-            credentials = read_certificate(certificate, key)
-    except TlsTrouble as trouble:
-        raise QuicTrouble(str(trouble))
-    except (KeyTrouble, ImportError, OSError) as trouble:
-        raise QuicTrouble(_NO_CERTIFICATE % trouble)
+            credentials = read_certificate(certificate, key, 905)
+    except (RuntimeError, ImportError, OSError) as trouble:
+        raise IperfError(905, _NO_CERTIFICATE % trouble)
     try:
         server = QuicEnd(library, credentials)
         _try_handshake(QuicEnd(library), server)
-    except QuicTrouble:
-        raise
     except Exception as error:  # the library has no one class for what it does not like
-        raise QuicTrouble("%s: %s" % (certificate or "the certificate", error))
+        raise IperfError(905, "%s: %s" % (certificate or "the certificate", error))
     return credentials
 
 
@@ -4015,16 +4019,16 @@ def _try_handshake(client, server):
 
 
 def open_key_log(path):
-    """Open a file for the secrets of TLS, which nobody else may read. Raises QuicTrouble."""
+    """Open a file for the secrets of TLS, which nobody else may read. Raises IperfError 905."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT
                              | getattr(os, "O_NONBLOCK", 0), 0o600)
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe could block
+        with on_error(os.close, descriptor):
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe could block
+                raise ValueError("it is no regular file")
             return os.fdopen(descriptor, "a")
-        os.close(descriptor)
     except (OSError, ValueError) as error:
-        raise QuicTrouble("%s: %s" % (path, getattr(error, "strerror", error)))
-    raise QuicTrouble("%s: it is no regular file" % path)
+        raise IperfError(905, "%s: %s" % (path, system_text(error)))
 
 
 def is_quic_initial(data):
@@ -4042,7 +4046,7 @@ class QuicEnd:
 
         host: the name to verify; authorities: a file of theirs (PEM), None: trust anybody;
         initial_window: packets, 0 for the library's; window: bytes of flow control, 0 for ours;
-        secrets: file for the key log. Raises QuicTrouble.
+        secrets: file for the key log. Raises IperfError 905.
         """
         self.library = library
         self.unread = max(1024 * 1024, _QUIC_UNREAD // streams)  # bytes, of a stream
@@ -4066,12 +4070,9 @@ class QuicEnd:
             try:
                 self.connection([b"\xc0" + b"\0" * 1199] if credentials else None)
             except Exception as error:
-                raise QuicTrouble(str(error))
-        try:
-            if authorities:
-                read_pem(authorities, "certificate")
-        except TlsTrouble as trouble:
-            raise QuicTrouble(str(trouble))
+                raise IperfError(905, str(error))
+        if authorities:
+            read_pem(authorities, "certificate", 905)
         if secrets:
             self.secrets = configuration.secrets_log_file = open_key_log(secrets)
 
@@ -4094,7 +4095,7 @@ class QuicEnd:
             # There is no public name for it.
             control = getattr(getattr(connection, "_loss", None), "_cc", None)
             if not hasattr(control, "congestion_window"):
-                raise QuicTrouble("this %s has no initial window (--quic-iw)" % self.library.name)
+                raise ValueError("this %s has no initial window (--quic-iw)" % self.library.name)
             control.congestion_window = self._initial_window * self._configuration.max_datagram_size
         return connection
 
@@ -4716,16 +4717,15 @@ def rate_figures(start, end, count, seconds=None):
 
 def interval_sum(streams):
     """Return the sum object of the interval objects of one direction."""
+    def add(name):
+        return sum(each[name] for each in streams)
     first = streams[0]
-    figures = rate_figures(first["start"], first["end"], sum(each["bytes"] for each in streams))
-    if all("retransmits" in each for each in streams):
-        figures["retransmits"] = sum(each["retransmits"] for each in streams)
-    if "jitter_ms" in first:
-        figures["jitter_ms"] = sum(each["jitter_ms"] for each in streams) / len(streams)
-        figures["lost_packets"] = sum(each["lost_packets"] for each in streams)
-    if "packets" in first:
-        figures["packets"] = sum(each["packets"] for each in streams)
-    if "jitter_ms" in first:
+    figures = rate_figures(first["start"], first["end"], add("bytes"))
+    for name in ("retransmits", "jitter_ms", "lost_packets", "packets"):
+        if all(name in each for each in streams):
+            figures[name] = add(name)
+    if "jitter_ms" in figures:
+        figures["jitter_ms"] /= len(streams)
         figures["lost_percent"] = percent(figures["lost_packets"], figures["packets"])
     figures["omitted"] = first["omitted"]
     figures["sender"] = first["sender"]
@@ -4803,40 +4803,42 @@ def stream_rows(totals, sender_time, receiver_time, local_time=None, extremes=No
     return sent, received
 
 
-def _datagram_object(totals, figures, jitter, lost, packets, lost_percent, sender):
-    members = {"socket": totals.socket} if totals.socket is not None else {}
-    members.update(figures)
-    members.update((("jitter_ms", jitter * 1000.0), ("lost_packets", lost), ("packets", packets),
-                    ("lost_percent", lost_percent)))
-    if totals.socket is not None:
-        members["out_of_order"] = totals.out_of_order
-    members["sender"] = sender
-    return members
-
-
 def datagram_rows(totals, sender_time, receiver_time):
     """Return the objects (udp or sum, sent, received) of a UDP stream's, or direction's, Totals.
 
     sender_time, receiver_time: seconds that each end measured.
     """
-    lost = totals.lost or 0
-    packets = totals.sent_packets or totals.received_packets
+    is_sum = totals.socket is None
+
+    def row(figures, sender, packets, lost=0, whole=0, jitter=0.0):
+        """whole: the datagrams that `lost` is a share of."""
+        made = {} if is_sum else {"socket": totals.socket}
+        made.update(figures)
+        made.update((("jitter_ms", jitter * 1000.0), ("lost_packets", lost), ("packets", packets),
+                     ("lost_percent", percent(lost, whole))))
+        if not is_sum:
+            made["out_of_order"] = totals.out_of_order
+        made["sender"] = sender
+        return made
+    lost, packets = totals.lost or 0, totals.sent_packets or totals.received_packets
     sent = rate_figures(0, sender_time, totals.sent_bytes)
     received = rate_figures(0, receiver_time, totals.received_bytes)
-    if totals.socket is not None:
-        # iperf3: not known on a receiving server.
-        whole, known = sent, percent(lost, totals.sent_packets)
-    else:
+    # iperf3: a receiving server does not know how much was sent.
+    first, wholes = sent, (totals.sent_packets, totals.received_packets)
+    if is_sum:
         # iperf3: the rate is by the sender's time, the time is the receiver's.
-        whole = dict(received, bytes=sent["bytes"], bits_per_second=sent["bits_per_second"])
-        known = percent(lost, packets)
-    received_percent = known
-    if totals.socket is not None:
-        received_percent = percent(lost, totals.received_packets)
-    return (_datagram_object(totals, whole, totals.jitter, lost, packets, known, totals.sender),
-            _datagram_object(totals, sent, 0.0, 0, totals.sent_packets, 0.0, True),
-            _datagram_object(totals, received, totals.jitter, lost, totals.received_packets,
-                             received_percent, False))
+        first = dict(received, bytes=sent["bytes"], bits_per_second=sent["bits_per_second"])
+        wholes = (packets, packets)
+    return (row(first, totals.sender, packets, lost, wholes[0], totals.jitter),
+            row(sent, True, totals.sent_packets),
+            row(received, False, totals.received_packets, lost, wholes[1], totals.jitter))
+
+
+def directions(rows, parallel, bidirectional):
+    """Return (suffix of names, rows) of each direction, of rows in the order of the streams."""
+    if bidirectional:
+        return [("", rows[:parallel]), ("_bidir_reverse", rows[parallel:])]
+    return [("", rows)]
 
 
 class RateMeter:
@@ -5336,7 +5338,7 @@ def secure(sock, context, host, deadline, step="", hint="", share=None):
         secured.close()
         if isinstance(error, (OSError, ValueError)):
             silent = isinstance(error, ConnectionError) or is_tls_end(error)
-            raise IperfError(903, step + trouble_text(error) + (hint if silent else ""))
+            raise IperfError(903, step + tls_text(error) + (hint if silent else ""))
         raise
 
 
@@ -7375,39 +7377,33 @@ class Quic(Transport):
     def prepare(self, peer):
         if self.server:
             credentials = yield from peer.make_once(quic_credentials, 905)
-        try:
-            if self.server:
-                self._end = self._make_server_end(peer, credentials)
-            else:
-                self._end = self._make_end(None)
-                self._warm_up()
-        except QuicTrouble as trouble:
-            raise IperfError(905, str(trouble))
-
-    def _warm_up(self):
-        """Take the slow first steps of the library, so that they do not count."""
-        try:
+            self._end = self._make_server_end(peer, credentials)
+            return
+        self._end = self._make_end(None)
+        try:  # the library's slow first steps
             self._end.connection().connect(("127.0.0.1", 9), time.monotonic())
         except Exception as error:
-            raise QuicTrouble(str(error))
+            raise IperfError(905, str(error))
 
     def _make_end(self, credentials, tuned=True):
         settings, parameters = self.settings, self.parameters
         congestion, window = parameters.congestion, parameters.quic_iw
         if not tuned:
             congestion = window = None
-        host = None if self.server else settings.client.partition("%")[0]
+        host = authorities = None
+        if not self.server:
+            host, authorities = settings.client.partition("%")[0], settings.tls_ca
         return QuicEnd(quic_library(bool(congestion or window)), credentials,
-                       parameters.stream_count(), host, None if self.server else settings.tls_ca,
-                       congestion, window, parameters.window, settings.quic_secrets)
+                       parameters.stream_count(), host, authorities, congestion, window,
+                       parameters.window, settings.quic_secrets)
 
     def _make_server_end(self, session, credentials):
         try:
             return self._make_end(credentials)
-        except QuicTrouble as trouble:
+        except IperfError as error:
             if not (self.parameters.congestion or self.parameters.quic_iw):
                 raise
-            session.emit("warning", str(trouble))
+            session.emit("warning", error.reason())
             return self._make_end(credentials, tuned=False)
 
     def close(self):
@@ -7559,6 +7555,14 @@ class Event(dict):
     carry `test`, the number of the test.
     """
 
+    _text = None
+
+    def interval_text(self):
+        """Return an interval as `-J` prints it: one text for all documents that keep it."""
+        if self._text is None:
+            self._text = JsonText(encode_json(self["data"], 2))
+        return self._text
+
 
 def first_facts():
     """Return the start object of a test of which nothing is known yet."""
@@ -7571,21 +7575,21 @@ class Document:
     _ORDER = ("start", "intervals", "end", "error", "title", "extra_data", "server_output_json",
               "server_output_text")
 
-    def __init__(self, facts=None, room=None, depth=None):
+    def __init__(self, facts=None, room=None, wire=False):
         """facts: what `start` is until more is known (data of a version event).
 
-        room: letters of JSON, of encode_json's `depth`, that the intervals may take, which are
-        then kept as such; what comes behind is left out, and the end tells so.
+        room: letters of JSON that the intervals may take, as `-J` prints them or, with wire=True,
+        as server_output() has them; what comes behind is left out, and the end tells so.
         """
         self._members = {"start": facts or {}, "intervals": [], "end": {}}
-        self._room, self._depth = room, depth
+        self._room, self._wire = room, wire
         self._left_out = None  # the number of intervals that were, and when they began
 
     def add(self, event):
         """Take an event in. Those that are no part of a document change nothing."""
         name, data = event["event"], event["data"]
         if name == "interval":
-            self._add_interval(data)
+            self._add_interval(event)
         elif name == "end" and self._left_out:
             self._members["end"] = dict(data, pyperf3=dict(
                 data.get("pyperf3", ()), intervals_left_out=self._left_out))
@@ -7598,21 +7602,29 @@ class Document:
         elif name in self._ORDER:
             self._members[name] = data
 
-    def _add_interval(self, data):
+    def _add_interval(self, event):
+        interval = event["data"]
         if self._left_out:
             self._left_out["count"] += 1
             return
         if self._room is not None:
-            start, data = data["sum"]["start"], JsonText(encode_json(data, self._depth))
-            self._room -= len(data)
+            interval = event.interval_text()
+            self._room -= len(self._unformatted(interval) if self._wire else interval)
             if self._room < 0:
-                self._left_out = {"count": 1, "from_seconds": start}
+                self._left_out = {"count": 1, "from_seconds": event["data"]["sum"]["start"]}
                 return
-        self._members["intervals"].append(data)
+        self._members["intervals"].append(interval)
+
+    @staticmethod
+    def _unformatted(text):
+        """Return the text of an interval, which holds no strings, as it goes over the wire."""
+        return JsonText(text.replace("\n", "").replace("\t", "").replace(", ", ","))
 
     def server_output(self):
         """Return the member of the results that tells it to a client, and its value."""
-        return "server_output_json", self.members()
+        document = self.members()
+        document["intervals"] = list(map(self._unformatted, document["intervals"]))
+        return "server_output_json", document
 
     def members(self):
         """Return the document so far, members in iperf3's order."""
@@ -8125,10 +8137,7 @@ class Test:
 
     def directions(self, rows):
         """Return (suffix of names, rows) of each direction, of rows in order of the streams."""
-        if self.parameters.bidirectional:
-            half = self.parameters.parallel
-            return [("", rows[:half]), ("_bidir_reverse", rows[half:])]
-        return [("", rows)]
+        return directions(rows, self.parameters.parallel, self.parameters.bidirectional)
 
     def total_bytes(self):
         """Return the bytes that this end has sent and received since the start."""
@@ -8425,11 +8434,6 @@ class Debugging:
 class Driver(Debugging):
     """What client and server share: events, a loop, and a way to stop."""
 
-    def __new__(cls, settings=None, *_, **__):
-        # A class itself, called without Settings, stands for its variant with attributes.
-        plain = settings is None or isinstance(settings, bool)  # that package's `verbose`
-        return object.__new__(vars(cls).get("by_attributes", cls) if plain else cls)
-
     def __init__(self, settings, loop=None):
         """loop: a Loop to run in; None: one of its own.
 
@@ -8647,12 +8651,9 @@ class ControlConnection(Debugging):
 
         step, hint: of the function secure(). Raises IperfError 903.
         """
-        try:
+        with on_error(sock.close):
             if self._context is None:
                 self._context = client_context(self.settings.tls_ca)
-        except TlsTrouble as trouble:
-            sock.close()
-            raise IperfError(903, str(trouble))
         host = self.settings.client.partition("%")[0]
         deadline = min(deadline, time.monotonic() + STEP_TIMEOUT)
         return (yield from secure(sock, self._context, host, deadline, step, hint))
@@ -8771,10 +8772,7 @@ class Client(Driver):
         self._owns_loop = loop is None
         self._key = None  # of the server, for the password
         if settings.username is not None:
-            try:
-                self._key = RsaKey(settings.rsa_public_key_path, False)
-            except KeyTrouble as trouble:
-                raise IperfError(22, str(trouble))
+            self._key = RsaKey(settings.rsa_public_key_path, False)
         self._task = None  # in which the conversation runs
         self.parameters = Parameters.from_settings(settings)
         self.control = ControlConnection(settings, self._loop, self.emit)
@@ -9059,16 +9057,14 @@ class Client(Driver):
             self.emit("error", text, line=text, server=False)
             return
         text = first = error_text(error)
-        lines = ["error - %s" % error.told()]
-        if error.hint:
-            lines.insert(0, error.hint)
+        line = with_remark(error)
         if error.remote_errno is not None:
             first = "SERVER ERROR - %s" % text
             if error.remote_errno:
                 first += ", errno: %s" % system_error(error.remote_errno).strerror
-            lines.insert(0, first)
+            line = "%s\n%s" % (first, error_line(line))
         # differs: iperf3's document has both texts, each in a member named `error`.
-        self.emit("error", text, line="\niperf3: ".join(lines), first=first, server=False)
+        self.emit("error", text, line=line, first=first, server=False)
 
     def _close(self):
         if self.test:
@@ -9076,7 +9072,6 @@ class Client(Driver):
         self.control.close()
 
 
-###############################################################################
 ###############################################################################
 # server ######################################################################
 ###############################################################################
@@ -9094,18 +9089,10 @@ def server_error_text(error):
     return "error - %s" % error_text(error)
 
 
-def server_error_line(error):
-    """Return an error's line of text, with the hint before it, but for the program's name."""
-    text, hint = server_error_text(error), getattr(error, "hint", None)
-    if getattr(error, "remark", None):
-        text += " (%s)" % error.remark
-    return ("%s\niperf3: " % hint if hint else "") + text
+def make_gatekeeper(settings):
+    """Return the Gatekeeper of a server that lets in known users only, else None.
 
-
-def make_gate(settings):
-    """Return the Gate of a server that lets in known users only, else None.
-
-    Raises IperfError 35, KeyTrouble.
+    Raises IperfError 23, 35.
     """
     if settings.authorized_users_path is None:
         return None
@@ -9122,8 +9109,8 @@ def make_gate(settings):
         raise IperfError(35)
     passphrase = to_bytes(settings.passphrase) if settings.passphrase is not None else None
     key = RsaKey(settings.rsa_private_key_path, True, passphrase)
-    return Gate(lambda token: key.decrypt(token, settings.use_pkcs1_padding), users,
-                settings.time_skew_threshold)
+    return Gatekeeper(lambda token: key.decrypt(token, settings.use_pkcs1_padding), users,
+                      settings.time_skew_threshold)
 
 
 # A receive buffer that is set when the connection exists can be smaller than the window which
@@ -9135,31 +9122,22 @@ class Server(Driver):
     """Serve tests. Iterate over it for the events of all tests, or call run().
 
     settings.one_off: end after one test. listener: a listening socket to use.
-    transcribe: a function that makes an object with render(event) -> lines, for clients that
+    transcribe: a function that makes a function from a test's events to lines, for clients that
     ask for the server's output; without it they get the JSON document.
     Server() without settings is an AttributeServer.
     """
 
     def __init__(self, settings, listener=None, transcribe=None):
-        """Raises IperfError 23, 35, 903 if a key, a certificate, the users' file are of no use."""
-        try:
-            self.gate = make_gate(settings)
-        except KeyTrouble as trouble:
-            raise IperfError(23, str(trouble))
+        """Raises IperfError 23, 35, 903, 905 if a key, a certificate, a file are of no use."""
+        self.gatekeeper = make_gatekeeper(settings)
         if settings.quic_secrets is not None:
-            try:
-                open_key_log(settings.quic_secrets).close()
-            except QuicTrouble as trouble:
-                raise IperfError(905, str(trouble))
+            open_key_log(settings.quic_secrets).close()
         self._made, self._again = {}, {}  # what make_once() made; when to try that again
         self.share = Share(0.25)  # of the loop's time, for TLS handshakes
         self._calls = []  # those that go on in threads; each has something in it once it ended
         self._forking = 0  # how many tasks wait for their end
         if settings.tls_only or settings.tls_cert is not None:
-            try:
-                self._made[server_context] = server_context(settings.tls_cert, settings.tls_key)
-            except TlsTrouble as trouble:
-                raise IperfError(903, str(trouble))
+            self._made[server_context] = server_context(settings.tls_cert, settings.tls_key)
         Driver.__init__(self, settings)
         self._listener = listener
         self._transcribe = transcribe
@@ -9302,8 +9280,8 @@ class Server(Driver):
         """Return what records the events of one test for its client."""
         room = max(256 * 1024, KEPT_OUTPUT // self._places)
         if self._transcribe is None or self.settings.json or self.settings.json_stream:
-            return Document(room=room)
-        return Transcript(self._transcribe().render, room)
+            return Document(room=room, wire=True)
+        return Transcript(self._transcribe(), room)
 
     def _interrupt(self):
         """Stop for good: tell the client, if one is there."""
@@ -9422,9 +9400,12 @@ class Server(Driver):
             self._loop.spawn(self._make(make))  # no client's end may end it
         while self._made[make] is None:
             yield from pause(0.005)
-        if isinstance(self._made[make], Exception):
-            raise IperfError(number, str(self._made[make]) or as_failure(self._made[make]).cause)
-        return self._made[make]
+        made = self._made[make]
+        if isinstance(made, IperfError):
+            raise IperfError(number, made.cause)
+        if isinstance(made, Exception):
+            raise IperfError(number, str(made) or as_failure(made).cause)
+        return made
 
     def _make(self, make):
         settings = self.settings
@@ -9557,8 +9538,8 @@ class Server(Driver):
     def report(self, error):
         """Report an error that is no test's."""
         if self.error is None:
-            self.emit("error", server_error_text(error), line=server_error_line(error),
-                       server=True)
+            text = server_error_text(error)
+            self.emit("error", text, line=with_remark(error, text), server=True)
             self.emit("end", {}, server=True)
             self.emit("done", None, ok=False, server=True)
 
@@ -9965,14 +9946,14 @@ class Session(Debugging):
         settings = self.settings
         error = IperfError(27)
         if settings.verbose:
-            error.hint = "%s of %d bps exceeded %d bps limit" % (
+            error.remark = "%s of %d bps exceeded %d bps limit\n" % (
                 what, rate, settings.server_bitrate_limit[0])
         return error
 
     def _authorize(self):
         """Let in only whom the users' file names, in a task. Raises IperfError 142."""
-        gate = self._server.gate
-        if gate is None:
+        gatekeeper = self._server.gatekeeper
+        if gatekeeper is None:
             return
         try:
             token = base64.b64decode(to_bytes(self._parameters.token or ""))
@@ -9981,7 +9962,7 @@ class Session(Debugging):
         if not 0 < len(token) <= MAX_TOKEN:
             raise IperfError(142)
         # A thread, since the key may be used by a command that takes its time.
-        admitted = yield from self._server.call(lambda: gate.admits(token))
+        admitted = yield from self._server.call(lambda: gatekeeper.admits(token))
         if isinstance(admitted, Exception):  # which is no fault of the client's
             raise IperfError(142, str(as_failure(admitted)))
         if admitted is not True:
@@ -10101,7 +10082,8 @@ class Session(Debugging):
             test.finish(time.monotonic())
             test.emit_last_interval()
         if not quiet:
-            self.emit("error", server_error_text(error), line=server_error_line(error))
+            text = server_error_text(error)
+            self.emit("error", text, line=with_remark(error, text))
         if test is None:
             self.emit("end", {})
         elif not self._reported:
@@ -10118,17 +10100,21 @@ class Session(Debugging):
 ###############################################################################
 # Events to lines. Nothing is computed here but layout, and nothing is laid out
 # elsewhere. A renderer's render(event) returns the lines to print, without the
-# ends of lines; blanks at the end of a line are iperf3's.
+# ends of lines; blanks at the end of a line are iperf3's. A renderer knows one
+# test; PerTest has one for each test of a server.
 
 _SEPARATOR = " ".join("-" * 25)
 _RULE = "-" * 59
 
+# iperf3: these lines bear neither title nor stamp.
 _UNTITLED = ("Control connection MSS ", "Setting UDP block size ",
              "Control connection TCP Keepalive ")
 
 _PLAIN, _RETR, _RETR_CWND = "", "         Retr", "         Retr  Cwnd"
-_TOTAL = "         Total Datagrams"
 _JITTER_LOST = "         Jitter    Lost/Total Datagrams"
+# What an interval's header has behind the bitrate: of the first figure that its rows have.
+_INTERVAL_COLUMNS = (("jitter_ms", _JITTER_LOST), ("packets", "         Total Datagrams"),
+                     ("retransmits", _RETR_CWND))
 
 
 def error_lines(event, named=False):
@@ -10139,7 +10125,7 @@ def error_lines(event, named=False):
     tag = test_tag(event) if named else ""
     if event["event"] == "warning":
         return ["warning: %s%s" % (tag, printable(event["data"]))]
-    return ("iperf3: %s%s" % (tag, printable(event["line"]))).split("\n")
+    return error_line(tag + printable(event["line"])).split("\n")
 
 
 def test_tag(event):
@@ -10147,41 +10133,62 @@ def test_tag(event):
     return "#%d: " % event["test"] if event.get("test") else ""
 
 
+class PerTest:
+    """Render the events of a driver: those of each test by a renderer of its own."""
+
+    def __init__(self, make):
+        """make: a function that returns the renderer of one test."""
+        self._make = make
+        self._renderers = {}  # by the number of the test, None for what is no test's
+        self._version = None  # the event that each test begins with
+
+    def render(self, event):
+        number = event.get("test")
+        renderer = self._renderers.pop(number, None)
+        if renderer is None:
+            renderer = self._make()
+            if self._version is not None:
+                renderer.render(self._version)
+        if event["event"] == "version":
+            self._version = event
+        if event["event"] != "done":
+            self._renderers[number] = renderer
+        return renderer.render(event)
+
+
 class TextRenderer:
     """Text as iperf3 prints it."""
 
-    def __init__(self, verbose=False, letter=None, title=None):
-        """letter: of -f, None for adaptive; title: of -T."""
+    def __init__(self, verbose=False, letter=None, title=None, named=False):
+        """letter: of -f, None for adaptive; title: of -T; named: with the number of the test."""
         self._verbose = verbose
         self._letter = letter or "a"
         self._title = title
-        self._control_mss = 0
-        self._forget()
-
-    def _forget(self):
-        self._start = {}
-        self._header_done = self._any_interval = False
+        self._named = named
+        self._server = self._bidir = False
+        self._parallel = 1
+        self._test_start = None
+        self._header_done = False
         self._server_output = None
 
     def render(self, event):
+        self._server = event.get("server")
         method = getattr(self, "_on_" + event["event"], None)
         lines = method(event) if method else []
         if self._title is not None:
             # iperf3: the lines about the control connection go past the title.
             lines = [line if line.startswith(_UNTITLED) else "%s:  %s" % (self._title, line)
                      for line in lines]
-        return lines
+        return [test_tag(event) + line for line in lines] if self._named else lines
 
     # Moments
 
     def _on_version(self, event):
-        self._forget()
         data = event["data"]
         return [data["version"], data["system_info"]] if self._verbose else []
 
     def _on_listening(self, event):
-        data = event["data"]
-        return [_RULE, "Server listening on %d (test #%d)" % (data["port"], data["test"]), _RULE]
+        return [_RULE, "Server listening on %(port)d (test #%(test)d)" % event["data"], _RULE]
 
     def _on_connecting(self, event):
         data, lines = event["data"], []
@@ -10192,7 +10199,7 @@ class TextRenderer:
             if event.get("udp_block"):
                 lines.append("Setting UDP block size to %d" % event["udp_block"])
             lines.append("Time: %s" % data["timestamp"]["time"])
-        lines.append("Connecting to host %s, port %d" % (place["host"], place["port"]))
+        lines.append("Connecting to host %(host)s, port %(port)d" % place)
         if event.get("reverse"):
             lines.append("Reverse mode, remote host %s is sending" % place["host"])
         return lines + self._facts(event)
@@ -10202,8 +10209,8 @@ class TextRenderer:
         if self._verbose:
             lines += self._keepalive_line(event)
             lines.append("Time: %s" % data["timestamp"]["time"])
-        place = data["accepted_connection"]
-        lines.append("Accepted connection from %s, port %d" % (place["host"], place["port"]))
+        lines.append("Accepted connection from %(host)s, port %(port)d"
+                     % data["accepted_connection"])
         return lines + self._facts(event)
 
     @staticmethod
@@ -10243,22 +10250,18 @@ class TextRenderer:
                 " %(remote_host)s port %(remote_port)d" % event["data"]]
 
     def _on_start(self, event):
-        self._start = event["data"]
+        what = self._test_start = event["data"]["test_start"]
+        self._parallel, self._bidir = what["num_streams"], bool(what["bidir"])
         if not self._verbose:
             return []
-        what = self._start["test_start"]
-        if what["bytes"]:
-            length = "%d bytes to send" % what["bytes"]
-        elif what["blocks"]:
-            length = "%d blocks to send" % what["blocks"]
-        else:
-            length = "%d second test" % what["duration"]
-        return ["Starting Test: protocol: %s, %d streams, %d byte blocks, omitting %d seconds,"
-                " %s, tos %d" % (what["protocol"], what["num_streams"], what["blksize"],
-                                 what["omit"], length, what["tos"])]
+        length = "%(duration)d second test"
+        if what["bytes"] or what["blocks"]:
+            length = "%(bytes)d bytes to send" if what["bytes"] else "%(blocks)d blocks to send"
+        return [("Starting Test: protocol: %(protocol)s, %(num_streams)d streams, %(blksize)d byte"
+                 " blocks, omitting %(omit)d seconds, " + length + ", tos %(tos)d") % what]
 
     def _on_measuring(self, event):
-        if self._verbose and not self._start["test_start"]["interval"]:
+        if self._verbose and not self._test_start["interval"]:
             return ["Finished omit period, starting real test"]
         return []
 
@@ -10278,108 +10281,83 @@ class TextRenderer:
 
     # Rows
 
-    def _bidir(self):
-        return bool(self._start.get("test_start", {}).get("bidir"))
-
-    def _parallel(self):
-        return self._start.get("test_start", {}).get("num_streams", 1)
-
-    def _role(self, server, sender):
-        if not self._bidir():
+    def _role(self, sender):
+        if not self._bidir:
             return ""
-        return "[%sX-%s]" % ("T" if sender else "R", "S" if server else "C")
+        return "[%sX-%s]" % ("T" if sender else "R", "S" if self._server else "C")
 
     def _header(self, columns):
         return "[ ID]%s Interval           Transfer     Bitrate%s" % (
-            "[Role]" if self._bidir() else "", columns)
+            "[Role]" if self._bidir else "", columns)
 
-    def _row_head(self, figures, server, sender):
-        """Return a row up to its bitrate."""
-        number, role = figures.get("socket"), self._role(server, sender)
-        rate = figures["bits_per_second"] / 8.0
-        return "[%s]%s %6.2f-%-6.2f sec  %ss  %ss/sec" % (
-            "SUM" if number is None else "%3d" % number, role, figures["start"], figures["end"],
-            format_units(figures["bytes"], "A"), format_units(rate, self._letter))
+    def _row(self, figures, end):
+        """Return the row of an object with a rate. end: the word at its end."""
+        number = figures.get("socket")
+        return "[%s]%s %6.2f-%-6.2f sec  %ss  %ss/sec%s%s" % (
+            "SUM" if number is None else "%3d" % number, self._role(figures["sender"]),
+            figures["start"], figures["end"], format_units(figures["bytes"], "A"),
+            format_units(figures["bits_per_second"] / 8.0, self._letter),
+            self._columns(figures), end)
 
-    def _row(self, figures, server, retransmits=None, tail=""):
-        """Return a row up to its end. retransmits: the count to print, if any."""
-        row = self._row_head(figures, server, figures["sender"])
-        if retransmits is None:
-            return row + " " * 18 + tail
-        return "%s  %3d" % (row, retransmits) + tail
-
-    def _datagram_row(self, figures, server, sender, tail):
-        """Return a row with jitter and loss, unknown if lost_packets is None."""
-        lost = "Unknown/%d" % figures["packets"]
-        if figures["lost_packets"] is not None:
-            share = figures["lost_percent"]
-            lost = "%d/%d (%s%%)" % (
-                figures["lost_packets"], figures["packets"],
-                # differs: iperf3 has 1e+02 from 99.5 on.
-                "%.2g" % share if share < 99.5 else "%.0f" % share)
-        return "%s  %5.3f ms  %s  %s" % (
-            self._row_head(figures, server, sender), figures["jitter_ms"], lost, tail)
-
-    def _interval_row(self, figures, server):
-        end = "(omitted)" if figures["omitted"] else ""
+    def _columns(self, figures):
+        """Return what a row has between its bitrate and its end."""
         if "jitter_ms" in figures:
-            return self._datagram_row(figures, server, figures["sender"], end)
+            return "  %5.3f ms  %s  " % (figures["jitter_ms"], self._loss(figures))
         if "packets" in figures:
-            return "%s %s %d  %s" % (self._row_head(figures, server, True),
-                                     " " * 10 if self._bidir() else "", figures["packets"], end)
-        count = figures.get("retransmits")
-        if count is None:
-            return self._row(figures, server, None, end)
-        if "snd_cwnd" not in figures:
-            return self._row(figures, server, count, " " * 13 + end)
-        return self._row(figures, server, count, "   %ss       %s" % (
-            format_units(figures["snd_cwnd"], "A"), end))
+            return " %s %d  " % (" " * 10 if self._bidir else "", figures["packets"])
+        if figures.get("retransmits") is None:
+            return " " * 18
+        columns = "  %3d" % figures["retransmits"]
+        if "snd_cwnd" in figures:
+            return columns + "   %ss       " % format_units(figures["snd_cwnd"], "A")
+        return columns + " " * (12 if "socket" in figures else 13)
+
+    @staticmethod
+    def _loss(figures):
+        """Return the lost datagrams of a row, unknown if lost_packets is None."""
+        lost, share = figures["lost_packets"], figures["lost_percent"]
+        if lost is None:
+            return "Unknown/%d" % figures["packets"]
+        # differs: iperf3 has 1e+02 from 99.5 on.
+        return "%d/%d (%s%%)" % (lost, figures["packets"],
+                                 ("%.2g" if share < 99.5 else "%.0f") % share)
 
     def _on_interval(self, event):
-        data, server = event["data"], event.get("server")
-        lines = []
-        if self._any_interval and self._parallel() > 1:
-            lines.append(_SEPARATOR)
-        if not self._header_done:
+        data, lines = event["data"], []
+        if self._header_done:
+            lines += [_SEPARATOR] * (self._parallel > 1)
+        else:
             self._header_done = True
-            counted = any("retransmits" in row for row in data["streams"])
             # iperf3: a -R client whose first report is its last knows of the server's count.
-            late = event.get("remote_retransmits") and not server
-            columns = _RETR_CWND if counted or late else _PLAIN
-            if any("jitter_ms" in row for row in data["streams"]):
-                columns = _JITTER_LOST
-            elif any("packets" in row for row in data["streams"]):
-                columns = _TOTAL
-            lines.append(self._header(columns))
-        self._any_interval = True
-        half = self._parallel() if self._bidir() else len(data["streams"])
-        for rows, key in ((data["streams"][:half], "sum"),
-                          (data["streams"][half:], "sum_bidir_reverse")):
-            lines += [self._interval_row(row, server) for row in rows]
-            if rows and self._parallel() > 1:
-                lines.append(self._interval_row(data[key], server))
+            late = event.get("remote_retransmits") and not self._server
+            lines.append(self._header(next(
+                (columns for name, columns in _INTERVAL_COLUMNS
+                 if any(name in row for row in data["streams"])), _RETR_CWND if late else _PLAIN)))
+        for suffix, rows in directions(data["streams"], self._parallel, self._bidir):
+            if rows and self._parallel > 1:
+                rows = rows + [data["sum" + suffix]]
+            lines += [self._row(row, "(omitted)" if row["omitted"] else "") for row in rows]
         return lines
 
     def _on_end(self, event):
-        data, server = event["data"], event.get("server")
+        data = event["data"]
         if not data or "streams" not in data:
             return []
-        if not self._start:  # interrupted before there were streams
-            self._start = {"test_start": {"num_streams": event.get("parallel", 1),
-                                          "bidir": event.get("bidir")}}
+        if self._test_start is None:  # interrupted before there were streams
+            self._parallel, self._bidir = event.get("parallel", 1), event.get("bidir")
         lines = self._own_lines(event) + [_SEPARATOR]
         if self._verbose:
             lines.append("Test Complete. Summary Results:")
-        counted = any("retransmits" in data[name] for name in data
-                      if name.startswith("sum_sent"))
-        lines.append(self._header(_JITTER_LOST if "sum" in data else
-                                  _RETR if counted else _PLAIN))
+        datagrams = "sum" in data
+        counted = any("retransmits" in data[name] for name in data if name.startswith("sum_sent"))
+        lines.append(self._header(_JITTER_LOST if datagrams else _RETR if counted else _PLAIN))
         for number, rows in enumerate(event["rows"]):
-            suffix = "_bidir_reverse" if number else ""
-            for row in rows if self._parallel() > 1 else rows[:-1]:
-                lines += self._summary_rows(row, server, "sum" in data)
-            if self._verbose and ("sum" in data or rows[1:]):
-                lines += self._verbose_summary(data, rows[-1].totals.sender, suffix)
+            for row in rows if self._parallel > 1 else rows[:-1]:
+                lines += self._summary_rows(row, datagrams)
+            if self._verbose and (datagrams or rows[1:]):
+                if rows[-1].totals.sender:
+                    lines += self._cpu_lines(data["cpu_utilization_percent"])
+                lines += self._congestion_lines(data, number)
             lines += self._take_server_output()
         return lines
 
@@ -10411,104 +10389,67 @@ class TextRenderer:
                     row.totals.socket, row.totals.drops))
         return lines
 
-    def _summary_rows(self, row, server, datagrams):
+    def _summary_rows(self, row, datagrams):
         """Return the lines of a SummaryRow. datagrams: it is of a UDP test."""
         sent, received, totals, diskfile = row
-        sender, number, lines = totals.sender, totals.socket, []
-        detailed = self._verbose and (number is not None or not datagrams)
-        name = "[SUM]" if number is None else "[%3d]" % number
-        if not sender and server:
-            lines += ["%s (sender statistics not available)" % name] * detailed
-        elif datagrams:
-            lines.append(self._datagram_row(sent, server, sender, "sender"))
-        else:
-            blanks = 0 if "retransmits" not in sent else 13 if number is None else 12
-            lines.append(self._row(sent, server, sent.get("retransmits"),
-                                   " " * blanks + "sender"))
+        sender, number, between = totals.sender, totals.socket, []
         if totals.out_of_order and number is not None:
-            lines.append("[SUM]%s %4.1f-%4.1f sec  %d datagrams received out-of-order" % (
-                self._role(server, sender), received["start"], received["end"],
-                totals.out_of_order))
+            between.append("[SUM]%s %4.1f-%4.1f sec  %d datagrams received out-of-order" % (
+                self._role(sender), received["start"], received["end"], totals.out_of_order))
         if diskfile:
-            amount, percent = ((diskfile["sent"], diskfile["percent_sent"]) if sender else
-                               (diskfile["received"], diskfile["percent_received"]))
-            lines.append("        Sent %s / %s (%d%%) of %s" % (
-                format_units(amount, "A"), format_units(diskfile["size"], "A"), percent,
-                diskfile["filename"]))
-        if sender and server:
-            lines += ["%s (receiver statistics not available)" % name] * detailed
-        elif datagrams:
-            lines.append(self._datagram_row(dict(received, lost_packets=totals.lost), server,
-                                            sender, "receiver"))
-        else:
-            lines.append(self._row(received, server, None, "receiver"))
-        return lines
+            side = "sent" if sender else "received"
+            between.append("        Sent %s / %s (%d%%) of %s" % (
+                format_units(diskfile[side], "A"), format_units(diskfile["size"], "A"),
+                diskfile["percent_" + side], diskfile["filename"]))
+
+        def side_lines(side, figures, known):
+            if known:
+                return [self._row(dict(figures, sender=sender), side)]
+            if self._verbose and (number is not None or not datagrams):
+                return ["[%s] (%s statistics not available)" % (
+                    "SUM" if number is None else "%3d" % number, side)]
+            return []
+        return (side_lines("sender", sent, sender or not self._server) + between
+                + side_lines("receiver", dict(received, lost_packets=totals.lost),
+                             not (sender and self._server)))
 
     def _take_server_output(self):
         lines, self._server_output = self._server_output, None
         return [lines] if lines else []
 
-    def _verbose_summary(self, data, sender, suffix):
-        lines = []
-        if sender:
-            cpu = data["cpu_utilization_percent"]
-            ends = [("sender", "receiver")] + ([("receiver", "sender")] if self._bidir() else [])
-            lines += ["CPU Utilization: local/%s %.1f%% (%.1f%%u/%.1f%%s), remote/%s %.1f%%"
-                      " (%.1f%%u/%.1f%%s)" % (
-                          local, cpu["host_total"], cpu["host_user"], cpu["host_system"],
-                          remote, cpu["remote_total"], cpu["remote_user"], cpu["remote_system"])
-                      for local, remote in ends]
+    def _cpu_lines(self, cpu):
+        ends = [("sender", "receiver")] + ([("receiver", "sender")] if self._bidir else [])
+        return [("CPU Utilization: local/" + local + " %(host_total).1f%% (%(host_user).1f%%u/"
+                 "%(host_system).1f%%s), remote/" + remote + " %(remote_total).1f%%"
+                 " (%(remote_user).1f%%u/%(remote_system).1f%%s)") % cpu
+                for local, remote in ends]
+
+    def _congestion_lines(self, data, number):
+        """number: of the direction."""
         names = [data.get("sender_tcp_congestion"), data.get("receiver_tcp_congestion")]
-        if self._bidir() and not suffix:
+        if self._bidir and not number:
             names.reverse()  # the end object names those of the second direction
-        return lines + ["%s_tcp_congestion %s" % pair
-                        for pair in zip(("snd", "rcv"), names) if pair[1]]
-
-
-class ManyTestsRenderer:
-    """Text of a server of several clients: each line begins with the number of its test."""
-
-    def __init__(self, make):
-        """make: a function that returns the renderer of one test."""
-        self._make = make
-        self._renderers = {}  # by the number of the test; 0: what is no test's
-
-    def render(self, event):
-        number = event.get("test") or 0
-        if number not in self._renderers:
-            self._renderers[number] = self._make()
-        lines = self._renderers[number].render(event)
-        if event["event"] == "done":
-            del self._renderers[number]
-        return [test_tag(event) + line for line in lines]
+        return ["%s_tcp_congestion %s" % pair for pair in zip(("snd", "rcv"), names) if pair[1]]
 
 
 class JsonRenderer:
-    """One document per test, as `-J` prints it."""
+    """The document of a test, as `-J` prints it."""
 
     def __init__(self, room=None):
-        """room: letters that the intervals of a test may take."""
-        self._room = room
-        self._facts = None
-        self._documents = {}  # of the tests under way, by number
+        """room: letters that the intervals may take."""
+        self._document = Document(room=room)
 
     def render(self, event):
-        if event["event"] == "version":
-            self._facts = event["data"]
-            return []
-        number = event.get("test")
-        if number not in self._documents:
-            self._documents[number] = Document(self._facts, self._room, 2)
-        self._documents[number].add(event)
+        self._document.add(event)
         if event["event"] != "done":
             return []
-        return [escape_steering(encode_json(self._documents.pop(number).members(), 0))]
+        return [escape_steering(encode_json(self._document.members(), 0))]
 
 
 class JsonStreamRenderer:
     """One event per line, as `--json-stream` prints them."""
 
-    _EVENTS = ("start", "interval", "end", "error", "server_output_text", "server_output_json")
+    _EVENTS = ("start", "interval", "error", "server_output_text", "server_output_json")
 
     def __init__(self, full=False, named=False, room=None):
         """full: print the whole document behind the end event, see JsonRenderer for its `room`;
@@ -10516,18 +10457,16 @@ class JsonStreamRenderer:
         """
         self._whole = JsonRenderer(room) if full else None
         self._named = named
-        self._ends = {}
+        self._end = {}
 
     def render(self, event):
-        lines = []
-        name, data = event["event"], event["data"]
+        lines, name = [], event["event"]
         if name == "end":
-            self._ends[event.get("test")] = data  # it is always the last
+            self._end = event["data"]  # it is always the last
         elif name == "done":
-            data = self._ends.pop(event.get("test"), {})
-            lines.append(self._line(event, "end", data))
+            lines.append(self._line(event, "end", self._end))
         elif name in self._EVENTS:
-            lines.append(self._line(event, name, event.get("first", data)))
+            lines.append(self._line(event, name, event.get("first", event["data"])))
         if self._whole:
             lines += self._whole.render(event)
         return lines
@@ -10537,6 +10476,46 @@ class JsonStreamRenderer:
         if self._named and event.get("test"):
             line["test"] = event["test"]
         return escape_steering(encode_json(line))
+
+
+class MessageRenderer:
+    """What goes to standard error: warnings and -d's texts at once, errors behind the summary."""
+
+    def __init__(self, debug=0, named=False):
+        """debug: the level of -d; named: with the number of the test."""
+        self._debug = debug
+        self._named = named
+        self._errors = []
+
+    def render(self, event):
+        name = event["event"]
+        if name == "warning":
+            return error_lines(event, self._named)
+        if name == "debug" and event["level"] <= self._debug:
+            tag = test_tag(event) if self._named else ""
+            return [tag + line for line in event["data"].split("\n")]
+        if name == "error":
+            self._errors += error_lines(event, self._named)
+        return self._errors if name == "done" else []
+
+
+def make_renderer(settings):
+    """Return what renders the events of a driver as the settings ask for."""
+    named = settings.max_clients > 1
+    room = KEPT_DOCUMENTS // settings.max_clients if settings.server else None
+
+    def make():
+        if settings.json_stream:
+            return JsonStreamRenderer(settings.json_stream_full_output, named, room)
+        if settings.json:
+            return JsonRenderer(room)
+        return TextRenderer(settings.verbose, settings.format, settings.title, named)
+    return PerTest(make)
+
+
+def make_message_renderer(settings):
+    """Return what renders the messages of a driver for standard error."""
+    return PerTest(lambda: MessageRenderer(settings.debug, settings.max_clients > 1))
 
 
 ###############################################################################
@@ -10690,7 +10669,8 @@ class IPerf3:
             self._error = trouble
         if not self.json_output:
             if self._error is not None and not said:
-                print("iperf3: " + server_error_line(self._error), file=sys.stderr, flush=True)
+                text = with_remark(self._error, server_error_text(self._error))
+                print(error_line(text), file=sys.stderr, flush=True)
             return None
         if self._error is not None and "error" not in document.members():
             document.add({"event": "error", "data": server_error_text(self._error)
@@ -10782,13 +10762,23 @@ class AttributeServer(IPerf3, Server):
         IPerf3.__init__(self, "s", verbose, lib_name)
 
 
-Client.by_attributes, Server.by_attributes = AttributeClient, AttributeServer
+def _stand_in(driver, variant):
+    """Let a class that is called without Settings make its variant with attributes."""
+    def make(cls, settings=None, *_, **__):
+        plain = settings is None or isinstance(settings, bool)  # that package's `verbose`
+        return object.__new__(variant if cls is driver and plain else cls)
+    driver.__new__ = staticmethod(make)
+
+
+_stand_in(Client, AttributeClient)
+_stand_in(Server, AttributeServer)
 
 
 ###############################################################################
-# command line ################################################################
+# output ######################################################################
 ###############################################################################
-# main(): the only place that prints, handles signals, and ends the program.
+# Where lines go: the standard streams, a log file, the line that a terminal shows
+# while a client waits. A reader may be slow, or gone.
 
 _MAX_UNREAD = 4 * 1024 * 1024  # bytes of output that wait for a reader
 _LIVELY = 1.0  # seconds in which a reader of so much gets another chance
@@ -10805,8 +10795,9 @@ class Outlet:
     def __init__(self, stream, own=False):
         """stream: a file object, or None; own: nothing else writes to its descriptor."""
         self._stream = stream
+        self._own = own
+        self._given_up = stream is None
         self._descriptor = self._piece = None
-        self._own = stream if own else None  # to be closed
         self._left = bytearray()  # what waits
         self.lost = 0  # lines that nobody was told about
         self.error = None  # the OSError that broke it
@@ -10831,7 +10822,7 @@ class Outlet:
 
     def write(self, block):
         """Write a text of whole lines, as far as it goes."""
-        if self.error is not None or self._stream is None:
+        if self._given_up:
             return
         end = time.monotonic() + _LIVELY
         while self._is_full(block) and time.monotonic() < end and self._push(0.1):
@@ -10870,7 +10861,7 @@ class Outlet:
 
     def abandon(self):
         """Give up what waits, and all that comes."""
-        self._stream = None
+        self._given_up = True
         del self._left[:]
 
     def follow(self, other):
@@ -10879,7 +10870,7 @@ class Outlet:
 
     def close(self):
         if self._own:
-            self._own.close()
+            self._stream.close()
 
     def _write_stream(self, block):
         try:
@@ -10892,9 +10883,10 @@ class Outlet:
                 self._stream.flush()
         except OSError as error:
             self.error = error
+            self.abandon()
             self._discard()
         except (ValueError, AttributeError):  # closed, or none
-            self._stream = None
+            self.abandon()
 
     def _discard(self):
         """Keep the interpreter from complaining about the broken stream when it ends."""
@@ -10945,7 +10937,7 @@ class Output:
             try:
                 self.open_log(self._path)
             except IperfError as error:
-                self.complain(["iperf3: error - %s" % error.told()])
+                self.complain([error_line(error)])
 
     def stamped(self, line):
         """Return a line with its stamp before it, if lines are stamped."""
@@ -10961,30 +10953,33 @@ class Output:
 
         text: they are no JSON, which bears no stamps.
         """
-        self._write(self._log or self._out, lines, text)
+        self._put(self._log or self._out, lines, text)
 
     def complain(self, lines):
         """Write error lines: to the log file if there is one for text, else to standard error."""
-        self._write(self._log if self._log and self.bears_text else self._err, lines, True)
+        self._put(self._log if self._log and self.bears_text else self._err, lines, True)
 
     def show(self, text):
         """Write what is no line to standard error."""
         self._err.write(text)
 
-    def _write(self, outlet, lines, text):
+    def _put(self, outlet, lines, text):
         if lines:
             outlet.write("".join((self.stamped(line) if text else line) + "\n" for line in lines))
+
+    def _outlets(self):
+        return filter(None, (self._log, self._out, self._err))
 
     def flush(self, seconds=0.0):
         """Write what waits, as far as it goes in so many seconds; returns whether some is left."""
         left = False
-        for outlet in (self._log, self._out, self._err):
-            if outlet is not None and outlet.flush(seconds):
+        for outlet in self._outlets():
+            if outlet.flush(seconds):
                 left = True
-            elif outlet is not None and outlet.lost:
+            elif outlet.lost:
                 lost, outlet.lost = outlet.lost, 0
                 # Not into the gap itself, where it would be a line that is no JSON.
-                self.complain(["iperf3: %d lines of output are lost: nobody read them" % lost])
+                self.complain([error_line("%d lines of output are lost: nobody read them" % lost)])
         return left
 
     def drain(self, gives_up=lambda: False):
@@ -10993,9 +10988,8 @@ class Output:
         while self.flush(0.1):
             late = self.patience is not None and time.monotonic() - begun > self.patience
             if late or gives_up():
-                for outlet in (self._log, self._out, self._err):
-                    if outlet is not None:
-                        outlet.abandon()
+                for outlet in self._outlets():
+                    outlet.abandon()
 
     def close(self):
         """Write what waits, and close the log file.
@@ -11009,19 +11003,10 @@ class Output:
             self._log = None
         if error is None or isinstance(error, BrokenPipeError):
             return None if error is None else 0
-        self.complain(["iperf3: error - unable to write to %s: %s" % (
-            "the log file" if log is not None else "standard output", error.strerror)])
+        self.complain([error_line("error - unable to write to %s: %s" % (
+            "the log file" if log is not None else "standard output", error.strerror))])
         self.drain()
         return 1
-
-
-def occupy_standard_descriptors():
-    """Put something harmless where standard streams are closed, lest a socket takes their place."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
 
 
 class WaitingLine:
@@ -11056,18 +11041,179 @@ class WaitingLine:
             verb, host, waiting["port"], what, waiting["seconds"])
 
 
-def make_renderer(settings):
-    """Return the renderer that the settings ask for."""
-    many = settings.max_clients > 1
-    room = KEPT_DOCUMENTS // settings.max_clients if settings.server else None
-    if settings.json_stream:
-        return JsonStreamRenderer(settings.json_stream_full_output, many, room)
-    if settings.json:
-        return JsonRenderer(room)
+class Printer:
+    """Print the events of a client or server."""
 
-    def make():
-        return TextRenderer(settings.verbose, settings.format, settings.title)
-    return ManyTestsRenderer(make) if many else make()
+    def __init__(self, driver, settings, output):
+        self._driver = driver
+        self._output = output
+        self._results, self._messages = make_renderer(settings), make_message_renderer(settings)
+        self._waiting_line = WaitingLine(output)
+        self._daemon = settings.daemon
+        self._text = output.bears_text = not (settings.json or settings.json_stream)
+        self._catching_up = False  # a task writes what a reader did not take at once
+
+    def print(self, event):
+        """Print an event, as far as it goes at once; stop a client that nobody listens to."""
+        name, output, server = event["event"], self._output, event.get("server")
+        if name == "accepted" or (name == "done" and server):
+            output.reopen_log()
+        if name == "waiting":
+            self._waiting_line.show(event["data"])
+        try:
+            output.write(self._results.render(event), self._text)
+        except MemoryError:
+            if not server:
+                raise
+        if name != "error" or (self._text and output.error is None):
+            output.complain(self._messages.render(event))
+        if name == "warning" and self._daemon and not self._text:
+            self._record_warning(event)
+        if output.error is not None and not server:
+            self._driver.stop("with its output closed")
+        elif not self._catching_up and output.flush():
+            self._catching_up = True
+            self._driver.attend(self._catch_up())
+
+    def _record_warning(self, event):
+        """Print a warning as a document of its own: a daemon has no standard error."""
+        for name, data in (("error", event["data"]), ("end", {}), ("done", None)):
+            self._output.write(self._results.render(Event(
+                event=name, data=data, server=True, ok=False)), False)
+
+    def _catch_up(self):
+        while self._output.flush():
+            yield from pause(0.05)
+        self._catching_up = False
+
+
+###############################################################################
+# far ends ####################################################################
+###############################################################################
+# Where the other end of a client comes from when it is not there already: start it,
+# know its address, end it.
+
+class Loopback:
+    """The server of --loopback: it serves one test on a free port of this host.
+
+    As a context it ends with it. host, port: its address.
+    """
+
+    def __init__(self, settings):
+        """settings: the client's. Raises IperfError if nothing can listen."""
+        self.host = "::1" if settings.version6 else "127.0.0.1"
+        self._listener = open_listener(self.host, 0, _AF_INET6 if settings.version6
+                                       else socket.AF_INET)
+        self.port = self._listener.getsockname()[1]
+        self._settings = settings
+        self._helper = None
+
+    def __enter__(self):
+        return self
+
+    def start(self):
+        """Let it serve."""
+        self._helper = start_helper(self._make_server, self._listener)
+
+    def _make_server(self):
+        ours = self._settings
+        settings = Settings(server=True, one_off=True, threads=ours.threads,
+                            interval=ours.interval, verbose=ours.verbose, json=ours.json,
+                            json_stream=ours.json_stream)
+        return Server(settings, self._listener,
+                      lambda: TextRenderer(ours.verbose, ours.format).render)
+
+    def __exit__(self, *details):
+        if self._helper is None:
+            self._listener.close()
+        else:
+            self._helper.end()
+
+
+def start_helper(make_server, listener):
+    """Run a server beside this program. Returns an object with end()."""
+    if can_fork():
+        try:
+            return HelperProcess(make_server, listener)
+        except OSError:
+            pass  # the system refuses it
+    return HelperThread(make_server)
+
+
+class HelperProcess:
+    """A server in a process of its own, which also ends when this program does, however it ends."""
+
+    def __init__(self, make_server, listener):
+        """Raises OSError."""
+        lifeline = os.pipe()
+        try:
+            self._child = os.fork()
+        except OSError:
+            for end in lifeline:
+                os.close(end)
+            raise
+        if self._child == 0:
+            try:
+                self._serve(make_server, listener, lifeline[0])
+            finally:
+                os._exit(0)
+        self._lifeline = lifeline[1]
+        os.close(lifeline[0])
+        listener.close()
+
+    @staticmethod
+    def _serve(make_server, listener, lifeline):
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        close_descriptors((2, lifeline, listener.fileno()))
+        server = make_server()
+        server.watch(lifeline)
+        collections.deque(server, 0)
+
+    def end(self):
+        os.close(self._lifeline)  # the end of file stops the server
+        deadline = time.monotonic() + 2.0
+        try:
+            while os.waitpid(self._child, os.WNOHANG)[0] == 0:
+                if time.monotonic() > deadline:
+                    os.kill(self._child, signal.SIGKILL)
+                time.sleep(0.001)
+        except OSError:
+            pass
+
+
+class HelperThread:
+    """A server in a thread, where the system cannot fork."""
+
+    def __init__(self, make_server):
+        import threading
+        self._server = make_server()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self):
+        try:
+            collections.deque(self._server, 0)
+        except Exception:
+            pass  # the client will notice
+
+    def end(self):
+        self._server.stop()
+        self._thread.join(2.0)
+
+
+###############################################################################
+# command line ################################################################
+###############################################################################
+# main(): the only place that handles signals and ends the program.
+
+def occupy_standard_descriptors():
+    """Put something harmless where standard streams are closed, lest a socket takes their place."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 class Signals:
@@ -11105,71 +11251,25 @@ class Signals:
 
 def run_driver(driver, settings, output, daemon=None):
     """Run a client or server, print its events. Returns the exit status."""
-    renderer = make_renderer(settings)
-    text = not (settings.json or settings.json_stream)
-    named = settings.max_clients > 1
-    complaints = collections.defaultdict(list)  # of each test, which come after its summary
-    output.bears_text = text
-    behind = []  # the task that writes what a reader did not take at once
-    line = WaitingLine(output)
-
-    def catch_up():
-        while output.flush():
-            yield from pause(0.05)
-        del behind[:]
-
+    printer = Printer(driver, settings, output)
     with Signals(driver) as signals:
         for event in driver:
-            if event["event"] == "accepted" or (event["event"] == "done" and event.get("server")):
-                output.reopen_log()
-            if event["event"] == "waiting":
-                line.show(event["data"])
-            elif event["event"] == "warning":
-                output.complain(error_lines(event, named))
-                if not text and settings.daemon:  # there is no standard error
-                    for name, data in (("error", event["data"]), ("end", {}), ("done", None)):
-                        output.write(renderer.render(Event(
-                            event=name, data=data, server=True, ok=False)), text)
-            elif event["event"] == "debug" and event["level"] <= settings.debug:
-                output.complain([(test_tag(event) if named else "") + line
-                                 for line in event["data"].split("\n")])
-            elif event["event"] == "error" and text and output.error is None:
-                complaints[event.get("test")] += error_lines(event, named)
-            try:
-                output.write(renderer.render(event), text)
-            except MemoryError:
-                if not event.get("server"):
-                    raise
-            if event["event"] == "done":
-                output.complain(complaints.pop(event.get("test"), []))
-            if output.error is not None and not event.get("server"):
-                driver.stop("with its output closed")
-            elif not behind and output.flush():
-                behind.append(driver.attend(catch_up()))
+            printer.print(event)
             if daemon is not None and event["event"] == "listening":
                 daemon.detach()
         count = signals.count
         output.patience = CLOSING_TIMEOUT if count and settings.server else None
         output.drain(lambda: signals.count > count)
         output.patience = CLOSING_TIMEOUT
-    if isinstance(driver.error, IperfError):
-        return 1
-    return 0
-
-
-class Scribe:
-    """Make the text of one test for a client that asks for the server's output."""
-
-    def __init__(self, settings, output):
-        self._renderer = TextRenderer(settings.verbose, settings.format)
-        self._output = output
-
-    def render(self, event):
-        return [self._output.stamped(line) for line in self._renderer.render(event)]
+    return 1 if isinstance(driver.error, IperfError) else 0
 
 
 def run_server(settings, output, daemon=None):
-    server = Server(settings, transcribe=lambda: Scribe(settings, output))
+    """Run a server. Returns the exit status."""
+    def stamped_text():
+        renderer = TextRenderer(settings.verbose, settings.format)
+        return lambda event: [output.stamped(line) for line in renderer.render(event)]
+    server = Server(settings, transcribe=stamped_text)
     status = run_driver(server, settings, output, daemon)
     if daemon is not None:
         daemon.fail(server.error)
@@ -11177,88 +11277,17 @@ def run_server(settings, output, daemon=None):
 
 
 def run_loopback(settings, output):
-    """Run --loopback: a one-off server in a process of its own, and the client against it."""
-    host = "::1" if settings.version6 else "127.0.0.1"
-    family = _AF_INET6 if settings.version6 else socket.AF_INET
+    """Run a client against a server that is started for it. Returns the exit status."""
     try:
-        listener = open_listener(host, 0, family)
+        far_end = Loopback(settings)
     except IperfError as error:
-        output.complain(["iperf3: error - %s" % error.told()])
+        output.complain([error_line(error)])
         return 1
-    settings.client, settings.port = host, listener.getsockname()[1]
-    server_settings = Settings(server=True, one_off=True, threads=settings.threads,
-                               interval=settings.interval, verbose=settings.verbose,
-                               json=settings.json, json_stream=settings.json_stream)
-
-    def make_server():
-        return Server(server_settings, listener=listener,
-                      transcribe=lambda: TextRenderer(settings.verbose, settings.format))
-    try:
+    with far_end:
+        settings.client, settings.port = far_end.host, far_end.port
         client = Client(settings)
-    except BaseException:
-        listener.close()
-        raise
-    end_server = start_helper(make_server, listener)
-    try:
+        far_end.start()
         return run_driver(client, settings, output)
-    finally:
-        end_server()
-
-
-def start_helper(make_server, listener):
-    """Run a server beside this program; returns a function that ends it.
-
-    In a process where the system can fork, which also ends when this program does, however
-    it ends; else in a thread.
-    """
-    lifeline, child = os.pipe(), None
-    if can_fork():
-        try:
-            child = os.fork()
-        except OSError:
-            pass  # the system refuses it
-    if child is None:
-        for end in lifeline:
-            os.close(end)
-        import threading
-        server = make_server()
-
-        def serve():
-            try:
-                collections.deque(server, 0)
-            except Exception:
-                pass  # the client will notice
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-
-        def end_thread():
-            server.stop()
-            thread.join(2.0)
-        return end_thread
-    if child == 0:
-        try:
-            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-                signal.signal(getattr(signal, name), signal.SIG_IGN)
-            close_descriptors((2, lifeline[0], listener.fileno()))
-            server = make_server()
-            server.watch(lifeline[0])
-            collections.deque(server, 0)
-        finally:
-            os._exit(0)
-    os.close(lifeline[0])
-    listener.close()
-
-    def end_process():
-        os.close(lifeline[1])  # the end of file stops the server
-        deadline = time.monotonic() + 2.0
-        try:
-            while os.waitpid(child, os.WNOHANG)[0] == 0:
-                if time.monotonic() > deadline:
-                    os.kill(child, signal.SIGKILL)
-                time.sleep(0.001)
-        except OSError:
-            pass
-    return end_process
 
 
 def feature_text():
@@ -11371,8 +11400,8 @@ class Daemon:
         with os.fdopen(reader, "rb") as pipe:
             said = pipe.read()
         if said != b"\n":
-            text = said.decode("utf-8", "replace") or str(IperfError(133, "it ended at once"))
-            output.complain(["iperf3: " + text])
+            output.complain([error_line(said.decode("utf-8", "replace")
+                                        or str(IperfError(133, "it ended at once")))])
             output.drain()
         os._exit(0 if said == b"\n" else 1)
 
@@ -11383,7 +11412,7 @@ class Daemon:
     def fail(self, error):
         """Tell why this process does not serve; nothing of it if it did."""
         if self._pipe is not None:
-            self._say(to_bytes("error - %s" % error.told() if isinstance(error, IperfError)
+            self._say(to_bytes(with_remark(error) if isinstance(error, IperfError)
                                else str(error)))
 
     def _say(self, data):
@@ -11441,20 +11470,21 @@ def find_keys(settings, output):
     try:
         if settings.username is not None:
             RsaKey(settings.rsa_public_key_path, False)
-            find_password(settings)
-            return
-        try:
-            make_gate(settings)
-        except KeyTrouble as trouble:
-            if not trouble.encrypted:
-                raise
-            settings.passphrase = ask("Passphrase for %s: " % settings.rsa_private_key_path)
-            if settings.passphrase is None:
-                raise
-            make_gate(settings)
-    except KeyTrouble as trouble:
-        output.complain(["iperf3: %s\n" % trouble])
-        raise IperfError(22 if settings.username is not None else 23)
+        else:
+            try:
+                make_gatekeeper(settings)
+            except PassphraseMissing:
+                settings.passphrase = ask("Passphrase for %s: " % settings.rsa_private_key_path)
+                if settings.passphrase is None:
+                    raise
+                make_gatekeeper(settings)
+    except IperfError as error:
+        if error.number == 35:  # the users' file is no key
+            raise
+        output.complain([error_line("%s\n" % error.reason())])
+        raise IperfError(error.number)
+    if settings.username is not None:
+        find_password(settings)
 
 
 def read_arguments(arguments, output):
@@ -11496,7 +11526,7 @@ def main(argv=None):
     try:
         status = run_command_line(argv, output)
     except Exception as error:  # of this program or this Python, or there is no memory
-        output.complain(["iperf3: error - %s" % as_failure(error)])
+        output.complain([error_line(as_failure(error))])
         status = 1
     broken = output.close()
     return status if broken is None else broken
@@ -11517,8 +11547,8 @@ def run_command_line(argv, output):
         warn_of_old_names(error.settings, output)
         if error.settings is not None and error.settings.timestamps is not None:
             output.stamp_lines(error.settings.timestamps)
-        output.complain(["iperf3: parameter error - %s\n%s" % (
-            error.told() if error.remark else error, usage)])
+        text = "parameter error - %s" % (error_text(error) if error.remark else error)
+        output.complain(["%s\n%s" % (error_line(with_remark(error, text)), usage)])
         return 1
     if settings.help:
         output.write([help_text(program)])
@@ -11552,13 +11582,13 @@ def start(settings, output):
             return run_driver(Client(settings), settings, output)
         status = run_server(settings, output, daemon)
         if status and text:
-            output.complain(["iperf3: exiting"])
+            output.complain([error_line("exiting")])
         return status
     except Refusal as refusal:
         if daemon is not None:
             daemon.fail(refusal)
         if text:
-            output.complain(["iperf3: %s" % refusal])
+            output.complain([error_line(refusal)])
     except Exception as error:
         error = as_failure(error)
         if daemon is not None:
@@ -11566,9 +11596,9 @@ def start(settings, output):
         # iperf3: with -J a client prints nothing at all here, nor does either of a pidfile.
         number = getattr(error, "number", 0)
         if text or (settings.server and number != 135):
-            output.complain(["iperf3: error - %s" % error.told()])
+            output.complain([error_line(error)])
         if text and settings.server and number != 135:
-            output.complain(["iperf3: exiting"])
+            output.complain([error_line("exiting")])
     finally:
         if pidfile is not None:
             pidfile.remove()

@@ -311,7 +311,7 @@ class Tokens(Keys):
 
 
 class Gates(unittest.TestCase):
-    """Gate, with a clock of its own."""
+    """Gatekeeper, with a clock of its own."""
 
     def setUp(self):
         self.now = 1796048734.0
@@ -321,7 +321,7 @@ class Gates(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         self.users = {"mario": pyperf3.password_digest("mario", "rossi")}
-        self.gate = pyperf3.Gate(lambda token: token, lambda: self.users, 10)
+        self.gatekeeper = pyperf3.Gatekeeper(lambda token: token, lambda: self.users, 10)
 
     def token(self, seconds, more=b""):
         return pyperf3.credentials("mario", "rossi", self.now + seconds) + b" " + more
@@ -335,32 +335,33 @@ class Gates(unittest.TestCase):
     def test_threshold(self):
         for seconds, good in ((0, True), (10, True), (-10, True), (11, False), (-11, False)):
             with self.subTest(seconds=seconds):
-                self.assertEqual(self.gate.admits(self.token(seconds)), good)
+                self.assertEqual(self.gatekeeper.admits(self.token(seconds)), good)
 
     def test_a_token_stays_taken_as_long_as_it_would_be_good(self):
         token = self.token(9)
-        self.assertTrue(self.gate.admits(token))
+        self.assertTrue(self.gatekeeper.admits(token))
         for _ in range(4):
             self.now += 5
-            self.assertFalse(self.gate.admits(token))
+            self.assertFalse(self.gatekeeper.admits(token))
         self.now += 5
-        self.assertTrue(self.gate.admits(self.token(0)))
-        self.assertEqual(len(self.gate._taken), 1)
+        self.assertTrue(self.gatekeeper.admits(self.token(0)))
+        self.assertEqual(len(self.gatekeeper._taken), 1)
 
     def test_a_bad_password_does_not_use_up_a_token(self):
         users, self.users = self.users, {}
-        self.assertFalse(self.gate.admits(self.token(0)))
+        self.assertFalse(self.gatekeeper.admits(self.token(0)))
         self.users = users
-        self.assertTrue(self.gate.admits(self.token(0)))
+        self.assertTrue(self.gatekeeper.admits(self.token(0)))
 
     def test_users_without_a_digest(self):
         for digest in ("", "x", self.users["mario"].upper(), self.users["mario"] + " ",
                        "\u00e9\udcff"):
             self.users = {"mario": digest}
-            self.assertFalse(self.gate.admits(self.token(0)))
+            self.assertFalse(self.gatekeeper.admits(self.token(0)))
 
     def test_a_decryption_that_fails(self):
-        self.assertFalse(pyperf3.Gate(lambda token: None, lambda: self.users, 10).admits(b"x"))
+        nobody = pyperf3.Gatekeeper(lambda token: None, lambda: self.users, 10)
+        self.assertFalse(nobody.admits(b"x"))
 
 
 class Users(Keys):
@@ -420,7 +421,7 @@ class Users(Keys):
         self.addCleanup(sockets[1].close)
         self.addCleanup(session.close)
         session._parameters = pyperf3.Parameters()
-        server.gate.admits = None  # would be called
+        server.gatekeeper.admits = None  # would be called
         for size in (0, 2049, 6000):
             session._parameters.token = base64.b64encode(b"x" * size).decode("ascii")
             with self.assertRaises(pyperf3.IperfError) as caught:
@@ -507,7 +508,7 @@ class Files(Keys):
                             self.assertEqual(other.decrypt(key, data, padding), b"some text")
 
     def test_trouble(self):
-        """Each bad key raises KeyTrouble; only what lacks its passphrase is `encrypted`."""
+        """Each bad key raises IperfError; only what lacks its passphrase says so by its class."""
         for name, private, passphrase, encrypted in (
                 ("garbage", True, None, False), ("garbage", False, None, False),
                 ("nosuch", True, None, False), (".", False, None, False),
@@ -519,11 +520,13 @@ class Files(Keys):
                 with self.subTest(name=name, private=private, way=way.__name__):
                     with unittest.mock.patch.object(pyperf3.RsaKey, "_implementation",
                                                     staticmethod(way)):
-                        with self.assertRaises(pyperf3.KeyTrouble) as caught:
+                        with self.assertRaises(pyperf3.IperfError) as caught:
                             pyperf3.RsaKey(self.path(name), private, passphrase)
-                    self.assertTrue(str(caught.exception))
-                    self.assertNotIn("\n", str(caught.exception))
-                    self.assertEqual(caught.exception.encrypted, encrypted)
+                    error = caught.exception
+                    self.assertEqual(error.number, 23 if private else 22)
+                    self.assertTrue(error.reason())
+                    self.assertNotIn("\n", error.reason())
+                    self.assertEqual(isinstance(error, pyperf3.PassphraseMissing), encrypted)
 
     def test_keys_that_cannot_be_loaded(self):
         """One line about why, an empty one, then the error."""
@@ -727,8 +730,8 @@ class Passwords(Keys):
             rsa_private_key_path=self.path("locked8.pem"),
             authorized_users_path=self.path("users"))
         server = pyperf3.Server(settings)
-        self.assertTrue(server.gate.admits(base64.b64decode(self.token())))
-        self.assertFalse(server.gate.admits(base64.b64decode(self.token(password="x"))))
+        self.assertTrue(server.gatekeeper.admits(base64.b64decode(self.token())))
+        self.assertFalse(server.gatekeeper.admits(base64.b64decode(self.token(password="x"))))
 
 
 class Interop(Keys):

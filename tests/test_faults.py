@@ -431,7 +431,7 @@ class OneOff(unittest.TestCase):
             self.assertNotIn("error", server.finish(20.0).json())
 
     def test_probe_at_the_end_took_the_summary_out_of_the_stream(self):
-        renderer = pyperf3.JsonStreamRenderer()
+        renderer = pyperf3.PerTest(pyperf3.JsonStreamRenderer)
         lines = []
         for event in (pyperf3.Event(event="end", data={"streams": [1]}, test=1),
                       pyperf3.Event(event="error", data="x", line="x"),

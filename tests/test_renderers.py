@@ -108,7 +108,7 @@ class Json(unittest.TestCase):
         for case, side in captures.outputs("json"):
             with self.subTest(case=case.name, side=side):
                 command = case.commands[side]
-                renderer = pyperf3.JsonRenderer()
+                renderer = pyperf3.PerTest(pyperf3.JsonRenderer)
                 made = ""
                 for number, document in enumerate(documents(case, side), 1):
                     idle = "accepted_connection" not in document["start"]
@@ -137,16 +137,14 @@ class Json(unittest.TestCase):
         self.assertIn("\x9b31m\u2028", pyperf3.encode_json({"title": text}))
 
     def test_intervals_beyond_the_room_are_left_out_and_counted(self):
-        document = pyperf3.JsonRenderer(1000)
-        whole = pyperf3.JsonRenderer()
         intervals = [event("interval", {"streams": [], "sum": {"start": number, "end": number + 1}})
                      for number in range(100)]
         ends = [event("end", {"a": 1, "pyperf3": {"b": 2}}), event("done", None, ok=True)]
         first = [event("version", {})]
         for few in (0, 3):
-            self.assertEqual(render(document, first + intervals[:few] + ends),
-                             render(whole, first + intervals[:few] + ends))
-        found = captures.parse(render(document, first + intervals + ends))
+            self.assertEqual(render(pyperf3.JsonRenderer(1000), first + intervals[:few] + ends),
+                             render(pyperf3.JsonRenderer(), first + intervals[:few] + ends))
+        found = captures.parse(render(pyperf3.JsonRenderer(1000), first + intervals + ends))
         kept = len(found["intervals"])
         self.assertTrue(5 < kept < 30, kept)
         self.assertEqual(found["end"], {"a": 1, "pyperf3": {"b": 2, "intervals_left_out": {
@@ -156,11 +154,10 @@ class Json(unittest.TestCase):
         intervals = [event("interval", {"streams": [], "sum": {"start": number, "end": number + 1}})
                      for number in range(100)]
 
-        class Plain:
-            def render(self, event):
-                return ['%s "%s"' % (event["event"], event["data"]["sum"]["start"])
-                        if event["event"] == "interval" else event["event"]]
-        transcript = pyperf3.Transcript(Plain().render, 300)
+        def lines(event):
+            return ['%s "%s"' % (event["event"], event["data"]["sum"]["start"])
+                    if event["event"] == "interval" else event["event"]]
+        transcript = pyperf3.Transcript(lines, 300)
         for each in [event("start", {})] + intervals + [event("end", {})]:
             transcript.add(each)
         name, value = transcript.server_output()
@@ -168,7 +165,7 @@ class Json(unittest.TestCase):
         self.assertEqual((lines[0], lines[1], lines[-2:]), ("start", 'interval "0"', ["end", ""]))
         self.assertIn("left out", lines[-3])
         self.assertTrue(10 < len(lines) < 30, lines)
-        document = pyperf3.Document(room=300)
+        document = pyperf3.Document(room=300, wire=True)
         for each in intervals:
             document.add(each)
         document.add(event("end", {}))
@@ -177,6 +174,20 @@ class Json(unittest.TestCase):
         found = captures.parse(pyperf3.encode_json(value))
         self.assertEqual(found["end"]["pyperf3"]["intervals_left_out"]["count"],
                          100 - len(found["intervals"]))
+
+    def test_a_servers_two_documents_keep_one_text_of_an_interval(self):
+        document, = documents(captures.Case("json-tcp-bidir"), "server")[:1]
+        printed, told = pyperf3.Document(room=10 ** 6), pyperf3.Document(room=10 ** 6, wire=True)
+        for each in events_of(document, "server", 1):
+            printed.add(each)
+            told.add(each)
+        self.assertTrue(document["intervals"])
+        for one, other in zip(printed.members()["intervals"], told.members()["intervals"]):
+            self.assertIs(one, other)
+        name, value = told.server_output()
+        self.assertEqual(pyperf3.encode_json(value), pyperf3.encode_json(document))
+        self.assertEqual(pyperf3.encode_json(printed.members(), 0),
+                         pyperf3.encode_json(document, 0))
 
     def test_nothing_comes_before_the_test_is_done(self):
         case = captures.Case("json-tcp")
@@ -187,7 +198,7 @@ class Json(unittest.TestCase):
     def test_documents_of_two_tests_at_a_time_do_not_mix(self):
         first, second = documents(captures.Case("json-two-tests"), "server")[:2]
         one, two = list(events_of(first, "server", 1)), list(events_of(second, "server", 2))
-        renderer = pyperf3.JsonRenderer()
+        renderer = pyperf3.PerTest(pyperf3.JsonRenderer)
         render(renderer, one[:-1] + two[:-1])
         self.assertEqual(render(renderer, two[-1:]), pyperf3.encode_json(second, 0) + "\n")
         self.assertEqual(render(renderer, one[-1:]), pyperf3.encode_json(first, 0) + "\n")
@@ -252,7 +263,7 @@ class JsonStream(unittest.TestCase):
         self.assertEqual((replayed, total), (29, 107))
 
     def test_end_comes_last_and_is_empty_where_none_was_made(self):
-        renderer = pyperf3.JsonStreamRenderer()
+        renderer = pyperf3.PerTest(pyperf3.JsonStreamRenderer)
         self.assertEqual(render(renderer, [event("end", {"streams": []}), event("error", "x"),
                                            event("done", None, ok=False)]),
                          '{"event":"error","data":"x"}\n{"event":"end","data":{"streams":[]}}\n')
@@ -360,7 +371,9 @@ class Reader:
 
     def emit(self, name, data, **more):
         if self.role == "server":
-            more.update(server=True, test=self.test)
+            more["server"] = True
+            if name not in ("version", "listening"):
+                more["test"] = self.test
         self.events.append(event(name, data, **more))
 
     def version(self, text, system):
@@ -737,8 +750,8 @@ class Text(unittest.TestCase):
 
     def renderer(self, case, side):
         command = case.commands[side]
-        return pyperf3.TextRenderer(command.has("-V"), command.value("-f"),
-                                    command.value("-T"))
+        return pyperf3.PerTest(lambda: pyperf3.TextRenderer(
+            command.has("-V"), command.value("-f"), command.value("-T")))
 
     def test_all_captured_tests(self):
         replayed = repeats = lines = 0
@@ -846,7 +859,8 @@ class TextDetails(unittest.TestCase):
     """Text that no capture shows."""
 
     def rendered(self, events, verbose=False, letter=None, title=None):
-        return render(pyperf3.TextRenderer(verbose, letter, title), events)
+        return render(pyperf3.PerTest(
+            lambda: pyperf3.TextRenderer(verbose, letter, title)), events)
 
     def sample(self, name, side):
         case = captures.Case(name)
@@ -1038,6 +1052,17 @@ class TextDetails(unittest.TestCase):
         events = self.sample("text-tcp", "server")
         more = [each for one in events for each in (one, event("warning", "careful"))]
         self.assertEqual(self.rendered(events), self.rendered(more))
+
+    def test_messages_of_two_tests_each_behind_its_own_end(self):
+        renderer = pyperf3.PerTest(lambda: pyperf3.MessageRenderer(1, True))
+        events = [event("version", {}), event("error", "x", line="error - x", test=1),
+                  event("debug", "one\ntwo", level=1, test=1), event("debug", "no", level=2),
+                  event("error", "y", line="error - y", test=2), event("warning", "careful"),
+                  event("done", None, ok=False, test=2), event("end", {}, test=1),
+                  event("done", None, ok=False, test=1), event("done", None, ok=True)]
+        self.assertEqual(render(renderer, events).split("\n"),
+                         ["#1: one", "#1: two", "warning: careful", "iperf3: #2: error - y",
+                          "iperf3: #1: error - x", ""])
 
     def test_error_of_two_lines_names_the_program_in_both(self):
         made = pyperf3.error_lines(event("error", "x", line="SERVER ERROR - x\niperf3: error - x"))

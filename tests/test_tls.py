@@ -319,12 +319,12 @@ class BadPeers(Case):
         """Python 3.6 and 3.7 have other names for the errors of OpenSSL 3."""
         error = ssl.SSLError(1, "[SSL: KRB5_S_TKT_NYV] unexpected eof while reading (_ssl.c:852)")
         error.reason = "KRB5_S_TKT_NYV"
-        self.assertEqual(pyperf3.trouble_text(error), "the other end closed the connection")
+        self.assertEqual(pyperf3.tls_text(error), "the other end closed the connection")
         error = ssl.SSLError(1, "certificate is not valid for 'geoff-pc'")
-        self.assertEqual(pyperf3.trouble_text(error), "certificate is not valid for 'geoff-pc'")
+        self.assertEqual(pyperf3.tls_text(error), "certificate is not valid for 'geoff-pc'")
         error = ssl.SSLError(1, "[SSL: BN_LIB] unsupported protocol (_ssl.c:852)")
         error.reason = "BN_LIB"
-        self.assertEqual(pyperf3.trouble_text(error), "unsupported protocol")
+        self.assertEqual(pyperf3.tls_text(error), "unsupported protocol")
 
     def test_silence_in_the_handshake_delays_nobody_and_ends(self):
         port = self.serve()

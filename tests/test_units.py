@@ -252,7 +252,8 @@ class Errors(unittest.TestCase):
                     client = pyperf3.Client(pyperf3.Settings(client="h"))
                     client._report(error)
                     event, = client._events
-                    texts = [event["data"], event["first"], pyperf3.server_error_line(error)]
+                    texts = [event["data"], event["first"], pyperf3.error_line(error),
+                             pyperf3.with_remark(error, pyperf3.server_error_text(error))]
                     texts += event["line"].split("\n")
                     self.assertFalse([text for text in texts if text.rstrip().endswith(":")],
                                      (number, cause, remote))
