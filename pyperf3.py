@@ -37,7 +37,9 @@ Sections (each uses only what stands above it):
     quic            QUIC sockets, by an optional library
     statistics      counters to figures
     tasks           generators that wait, and the loop that runs them
-    streams         the data plane: workers, senders, receivers
+    workers         processes or threads, and the slots they count in
+    streams         the data plane: loops that send and receive
+    arrivals        where a server's test gets its streams from
     transports      what depends on the protocol of a test
     test            what both ends share: ticks, end conditions, results
     client          the client's side of the protocol
@@ -5382,12 +5384,12 @@ def results_limit(count):
 
 
 ###############################################################################
-# streams #####################################################################
+# workers #####################################################################
 ###############################################################################
-# The data plane. A worker runs the loop of one stream, blocked in system calls,
-# in a forked process or in a thread; the loop does not know which. It counts in
-# its own slots of a shared memory map, which the control plane reads at each
-# tick. Nothing here prints.
+# Processes, or threads, that each run one loop and nothing else, blocked in
+# system calls; the loop does not know which. It counts in its own slots of a
+# shared memory map, which the control plane reads at each tick. Nothing here
+# prints.
 
 # Commands of the control plane.
 RUN, STOP = range(2)  # a sender that is stopped ends; a receiver counts no more, but reads on
@@ -5400,9 +5402,6 @@ NO_LIMIT = 2 ** 63 - 1  # as many bytes as can be counted
 _ROW = 24  # slots of one worker: three cache lines of its own
 _NOTE = 200  # bytes of a text
 _SINKS = 16  # buffers of the receivers of one process
-_HOUSEKEEPING = 0.25  # seconds between looks at the parent
-_STALE = 2.5  # seconds without a look of the parent's, after which it may be a stopped one
-_SLOW_CALL = 0.005  # seconds that one call may take before it is made smaller
 
 
 class Slot:
@@ -5474,6 +5473,10 @@ class StreamSlots(WorkerSlots):
     away = Slot(float, "worker", "seconds during which no datagram could be sent")
     cause = Slot(int, "worker", "errno of that")
 
+    def tell_outage(self, outage, now):
+        """Write how long nothing could be sent."""
+        self.away, self.cause = outage.lasted(now), outage.cause
+
 
 class QuicSlots(StreamSlots):
     """A stream of QUIC: QuicFigures, and seconds of the set-up."""
@@ -5526,6 +5529,16 @@ class UdpReceiverSlots(StreamSlots):
 _BYTES, _COMMAND, _LIMIT = StreamSlots.bytes.at, StreamSlots.command.at, StreamSlots.limit.at
 _VERSION, _PACKETS, _LOST, _LATE, _JITTER, _MEASURING = range(
     UdpReceiverSlots.version.at, UdpReceiverSlots.measuring.at + 1)
+
+
+def make_block(parameters):
+    """Return one block of payload: random bytes, or digits with --repeating-payload."""
+    block = private_memory(parameters.length)
+    if parameters.repeating_payload:
+        block[:] = (b"0123456789" * (parameters.length // 10 + 1))[:parameters.length]
+    else:
+        block[:] = os.urandom(parameters.length)
+    return memoryview(block)
 
 
 class Counters:
@@ -5614,20 +5627,12 @@ class Worker:
     def __init__(self, loop, gate, threaded):
         """Start the worker. gate: a pipe's (read, write) ends; its end of file opens it.
 
-        Where the system refuses a process, it is a thread. Raises OSError, RuntimeError.
+        Where the system refuses a process, it is a thread. Raises OSError.
         """
         self._pid = self._thread = None
         self._status = 0  # of a process that has ended
         self.loop = loop
-        refusal = None
-        if not threaded:
-            loop.parent = os.getpid()
-            try:
-                self._pid = os.fork()
-            except OSError as error:
-                loop.parent, refusal = None, error
-            if self._pid == 0:
-                self._be_child(gate[0])
+        refusal = None if threaded else self._fork(gate[0])
         if self._pid is None:
             try:
                 import threading
@@ -5636,6 +5641,18 @@ class Worker:
                 self._thread.start()
             except (ImportError, RuntimeError, MemoryError) as error:
                 raise refusal or OSError(errno.EAGAIN, str(error))
+
+    def _fork(self, gate):
+        """Begin as a process; returns the OSError with which the system refuses it, or None."""
+        self.loop.parent = os.getpid()
+        try:
+            self._pid = os.fork()
+        except OSError as error:
+            self.loop.parent = None
+            return error
+        if self._pid == 0:
+            self._be_child(gate)
+        return None
 
     def _be_child(self, gate):
         status = 1
@@ -5721,6 +5738,143 @@ class Worker:
             self._thread = None
 
 
+###############################################################################
+# streams #####################################################################
+###############################################################################
+# The data plane: the loops that send and receive. Nothing here prints.
+
+_HOUSEKEEPING = 0.25  # seconds between looks at the parent
+_STALE = 2.5  # seconds without a look of the parent's, after which it may be a stopped one
+_SLOW_CALL = 0.005  # seconds that one call may take before it is made smaller
+
+
+class PlainConnection:
+    """What a loop asks of its connection besides the data: of a plain socket."""
+
+    layout = None  # of slots, if the connection has figures of its own
+    adapts = True  # what could not be sent may be offered again in another size
+    is_ours = False  # no iperf3 is at the other end
+
+    def __init__(self, loop, sock):
+        self._loop, self.sock = loop, sock
+        sock.setblocking(_CALLS_WAIT)
+        if _CALLS_WAIT:
+            set_timeouts(sock, _CALL_TIMEOUT)
+
+    def descriptors(self):
+        """Return the descriptors that it needs."""
+        return [self.sock.fileno()]
+
+    def prepare(self):
+        """Make it, in the worker, as far as that was not done. Raises nothing."""
+
+    def attend(self, gate):
+        """Do what it needs until the gate opens."""
+
+    def sleep(self, seconds):
+        """Do nothing but what it needs."""
+        time.sleep(seconds)
+
+    def wait(self, writing=False):
+        """Wait a while after a call that would block, where it has not waited itself."""
+        if not _CALLS_WAIT:
+            is_ready([self.sock], _CALL_TIMEOUT, writing)
+
+    def wait_for_file(self, file, writing=False):
+        """Wait for a moment until there is something in a pipe (-F), or room for more."""
+        is_ready([file], 0.02, writing)
+
+    def unacknowledged(self):
+        """Return how many bytes the other end may not have yet."""
+        return unacknowledged(self.sock)
+
+    def publish(self):
+        """Write its figures to the slots."""
+
+    def trouble(self):
+        """Return what it has to say of an error that it raised, if anything."""
+        return None
+
+    def finish(self):
+        """Do what it needs once the stream is through."""
+
+
+class TlsConnection(PlainConnection):
+    """A TCP connection inside TLS."""
+
+    adapts = False
+    is_ours = True
+
+
+class QuicConnection(PlainConnection):
+    """A connection of QUIC, which stands still while the loop does."""
+
+    layout = QuicSlots
+
+    def descriptors(self):
+        secrets = self.sock.end.secrets
+        return [self.sock.fileno()] + ([secrets.fileno()] if secrets else [])
+
+    def prepare(self):
+        sock, slots = self.sock, self._loop.slots
+        sock.report, sock.stopped = self._report, self._loop.stopped
+        try:
+            sock.open()
+        except OSError as error:
+            slots.write_note(error.strerror)
+            slots.errno, slots.status = error.errno, FAILED
+            return
+        slots.write_note(sock.trouble)
+        slots.connect_seconds = sock.connect_seconds
+        slots.first_byte_seconds = sock.first_byte_seconds
+        slots.status = PREPARED
+
+    def _report(self, figures):
+        """Write QuicFigures to the slots."""
+        slots = self._loop.slots
+        slots.packets, slots.lost, slots.window, slots.rtt = figures
+        slots.tell_outage(self.sock.outage, time.monotonic())
+
+    def attend(self, gate):
+        polls = hasattr(select, "poll")  # else it may be Windows, whose select() has no pipes
+        while self._loop.slots.status == PREPARED and not self._loop.counters.shared.open:
+            self.sock.turn(_HOUSEKEEPING if polls else 0.005, gate if polls else None)
+            self._loop.look_around()
+        self.sock.deaf = self._loop.sends
+
+    def sleep(self, seconds):
+        self.sock.serve(seconds)
+
+    def wait(self, writing=False):
+        pass  # the calls do
+
+    def wait_for_file(self, file, writing=False):
+        self.sock.turn(0)
+        is_ready([file], 0.005, writing)
+
+    def unacknowledged(self):
+        return self.sock.unacknowledged()
+
+    def publish(self):
+        self.sock.tell(time.monotonic())
+
+    def trouble(self):
+        return self.sock.broken
+
+    def finish(self):
+        """Send and acknowledge what is left, until the other end, or the parent, ends it."""
+        sock, sends = self.sock, self._loop.sends
+        sock.deaf = True
+        if sends:
+            sock.finish()
+        while not sock.broken and (sends or not sock.ended):
+            sock.serve(0.1)
+            self._loop.look_around()
+
+
+_CONNECTIONS = {TlsSocket: TlsConnection, QuicSocket: QuicConnection}
+
+
 class FileTrouble(OSError):
     """The file of -F could not be read or written. ETIMEDOUT: it takes no more."""
 
@@ -5728,33 +5882,28 @@ class FileTrouble(OSError):
 class StreamLoop:
     """What sender and receiver share: slots, the look at the parent, the CPU figures."""
 
+    layout = StreamSlots
     parent = None  # process that waits for this loop, if it runs in a process of its own
     sends = False  # this end sends on the stream
-    layout = StreamSlots
 
     def __init__(self, sock, counters, index, parameters, plan=None, file=None):
         """Prepare the loop in the parent.
 
         plan: the CallPlan of a TCP stream; file: what to send or to write (-F), open.
         """
-        self.sock = sock
-        self.counters, self.index = counters, index
-        self._quic = sock if isinstance(sock, QuicSocket) else None
-        self.slots = (QuicSlots if self._quic else self.layout)(counters, index)
-        self.slots.limit = NO_LIMIT
-        self.parameters = parameters
-        self.plan = plan
-        self.file = file
+        self.sock, self.counters, self.index = sock, counters, index
+        self.parameters, self.plan, self.file = parameters, plan, file
         self.payload = None  # the file that -Z sends
         self._looked = 0.0
-        sock.setblocking(_CALLS_WAIT)
-        if _CALLS_WAIT:
-            set_timeouts(sock, _CALL_TIMEOUT)
+        kind = _CONNECTIONS.get(type(sock), PlainConnection)
+        self.connection = kind(self, sock)
+        self.slots = (kind.layout or self.layout)(counters, index)
+        self.slots.limit = NO_LIMIT
 
     def descriptors(self):
         """Return the descriptors that the loop needs."""
-        secrets = self._quic.end.secrets if self._quic else None
-        return [each.fileno() for each in (self.sock, self.file, self.payload, secrets) if each]
+        return self.connection.descriptors() + [
+            each.fileno() for each in (self.file, self.payload) if each]
 
     def close(self):
         for each in (self.sock, self.file, self.payload):
@@ -5763,47 +5912,12 @@ class StreamLoop:
 
     def prepare(self):
         """Make what the transfer needs, before it begins. Raises nothing."""
-        if not self._quic:
-            return
-        slots = self.slots
-        self._quic.report, self._quic.stopped = self._publish_quic, self.stopped
-        try:
-            self._quic.open()
-        except OSError as error:
-            slots.write_note(error.strerror)
-            slots.errno, slots.status = error.errno, FAILED
-            return
-        slots.write_note(self._quic.trouble)
-        slots.connect_seconds = self._quic.connect_seconds
-        slots.first_byte_seconds = self._quic.first_byte_seconds
-        slots.status = PREPARED
+        self.connection.prepare()
 
     def await_start(self, gate):
         """Wait for the end of file of the gate."""
-        if self._quic and self.slots.status == PREPARED:
-            polls = hasattr(select, "poll")  # else it may be Windows, whose select() has no pipes
-            while not self.counters.shared.open:
-                self._quic.turn(_HOUSEKEEPING if polls else 0.005, gate if polls else None)
-                self.look_around()
+        self.connection.attend(gate)
         os.read(gate, 1)
-
-    def await_file(self, writing=False):
-        """Wait for a moment until there is something in a pipe (-F), or room for more."""
-        if self._quic:
-            self._quic.turn(0)
-        is_ready([self.file], 0.005 if self._quic else 0.02, writing)
-
-    def sleep(self, seconds):
-        """Do nothing but what the connection needs."""
-        if self._quic:
-            self._quic.serve(seconds)
-        else:
-            time.sleep(seconds)
-
-    def await_socket(self, writing=False):
-        """Wait a while after a call that would block, where it has not waited itself."""
-        if not _CALLS_WAIT and not self._quic:
-            is_ready([self.sock], _CALL_TIMEOUT, writing)
 
     def run(self):
         """Run the stream until it is stopped, complete, or broken."""
@@ -5816,44 +5930,23 @@ class StreamLoop:
             status = self.transfer()
         except OSError as error:
             self.slots.errno = error.errno or 0
-            if self._quic and self._quic.broken:
-                self.slots.write_note(self._quic.broken)
+            note = self.connection.trouble()
+            if note:
+                self.slots.write_note(note)
             status = SPOILED if isinstance(error, FileTrouble) else FAILED
         self._end(status)
-        if self._quic:
-            self._end_quic()
-
-    def _end_quic(self):
-        """Send and acknowledge what is left, until the other end, or the parent, ends it."""
-        self._quic.deaf = True
-        if self.sends:
-            self._quic.finish()
-        while not self._quic.broken and (self.sends or not self._quic.ended):
-            self._quic.serve(0.1)
-            self.look_around()
+        self.connection.finish()
 
     def _end(self, status):
-        if self._quic:
-            self._quic.tell(time.monotonic())
+        self.connection.publish()
         self.publish()
-        if not self.slots.finished:
-            self.slots.finished = time.monotonic()
+        self.slots.finished = self.slots.finished or time.monotonic()
         self.slots.status = status
 
     def publish(self):
         """Write this process's CPU seconds to the slots (a thread's are its program's)."""
         if self.parent is not None:
             self.slots.user, self.slots.system = cpu_times()
-
-    def publish_outage(self, outage, now):
-        """Write to the slots how long nothing could be sent."""
-        self.slots.away, self.slots.cause = outage.lasted(now), outage.cause
-
-    def _publish_quic(self, figures):
-        """Write QuicFigures to the slots."""
-        self.publish_outage(self._quic.outage, time.monotonic())
-        slots = self.slots
-        slots.packets, slots.lost, slots.window, slots.rtt = figures
 
     def look_around(self):
         """Return the time; now and then publish, and end if the parent is gone."""
@@ -5874,98 +5967,111 @@ class StreamLoop:
         return self.slots.ints[_COMMAND] != RUN
 
 
-class BlockSource:
-    """Send one block again and again: several per call, or a part of it.
+class Source:
+    """What a TCP sender sends, in calls of `size` bytes.
 
-    call: writes `size` bytes, if all goes well, and returns how many went.
+    whole: makes such a call, and returns how many bytes went; None where a block comes first that
+    broke off, which send() ends.
     """
 
-    def __init__(self, sock, block, size):
-        if size >= len(block):
-            pieces = [block]
-            count = min(size // len(block), 1024) if hasattr(sock, "sendmsg") else 1
-            vector = [block] * count
-            self.size = len(vector) * len(block)
-        else:
-            pieces = [block[at:at + size] for at in range(0, len(block), size)]
-            vector = pieces[:1]
-            self.size = size
-        self.block = block
-        self.rest = None  # of a piece that went in part
-        self._sock = sock
-        self._pieces = itertools.cycle(pieces)
-        self._only = pieces[0] if len(pieces) == 1 else None
-        if len(vector) > 1:
-            self.call = functools.partial(sock.sendmsg, vector)
-        elif self._only is not None:
-            self.call = functools.partial(sock.send, self._only)
-        else:
-            self.call = self.send
+    def __init__(self, connection, size):
+        self._connection, self._sock = connection, connection.sock
+        self.size, self.whole = size, self.send
+        self._at = 0  # bytes of the block that went already
 
-    def send(self):
-        """Write the rest of what went in part, or the next piece; return how many bytes went."""
-        piece = self.rest if self.rest is not None else next(self._pieces)
-        count = 0
-        try:
-            count = self._sock.send(piece)
-        finally:
-            self.rest = piece[count:] if count < len(piece) else None
+    def send(self, whole=False):
+        """Send up to the end of a block, or whole blocks; return how many bytes went."""
+        raise NotImplementedError
+
+    def split(self, count):
+        """Note that whole() sent `count` bytes only."""
+
+    def adapt(self, rate):
+        """Make the calls of a size that suits the rate (bytes/s)."""
+
+
+class BlockSource(Source):
+    """One block again and again, several per call, or a part of it on a slow link."""
+
+    _LEAST = 8192  # bytes of a call
+
+    def __init__(self, connection, block, most):
+        """most: bytes of a call, whole blocks."""
+        Source.__init__(self, connection, most)
+        self._block, self._most = block, most
+        self._resize(most)
+
+    def _resize(self, size):
+        blocks = min(min(size, self._most) // len(self._block), 1024)
+        self.size = blocks * len(self._block) or size
+        self._call = None  # of whole blocks, without a frame of Python's
+        if blocks > 1:
+            self._call = functools.partial(self._sock.sendmsg, [self._block] * blocks)
+        elif blocks:
+            self._call = functools.partial(self._sock.send, self._block)
+        self._advance(0)
+
+    def _advance(self, count):
+        self._at = (self._at + count) % len(self._block)
+        self.whole = self.send
+        if self._call:
+            self.whole = None if self._at else self._call
+
+    def send(self, whole=False):
+        if whole and self._call and not self._at:
+            count = self._call()
+        else:
+            count = self._sock.send(self._block[self._at:self._at + self.size])
+        self._advance(count)
         return count
 
     def split(self, count):
-        """Note that `call` returned less than `size`, so that the block it broke off is ended."""
-        if self._only is not None and count % len(self._only):
-            self.rest = self._only[count % len(self._only):]
+        if self._call:
+            self._advance(count)
+
+    def adapt(self, rate):
+        if not self._connection.adapts:
+            return
+        room = rate * _SLOW_CALL  # a slow link gets smaller calls, so that the counters are prompt
+        if room < self.size / 2 and self.size > self._LEAST:
+            self._resize(self.size // 2)
+        elif room > self.size * 4 and self.size < self._most:
+            self._resize(self.size * 2)
 
 
-class ZeroCopySource:
-    """Send the block from a file with sendfile (-Z)."""
+class ZeroCopySource(Source):
+    """The block from a file, with sendfile (-Z)."""
 
     _REFUSED = (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EINVAL, errno.EOPNOTSUPP)
 
-    def __init__(self, sock, payload, size):
-        self._in, self._out, self._sock = payload.fileno(), sock.fileno(), sock
-        self.size = size
-        self.rest = None
-        self.call = self.send
-        self._offset = 0
+    def __init__(self, connection, payload, size):
+        Source.__init__(self, connection, size)
+        self._in, self._out = payload.fileno(), self._sock.fileno()
 
-    def split(self, count):
-        """As in BlockSource; the offset says it all."""
-
-    def send(self):
-        size = self.size - self._offset
+    def send(self, whole=False):
+        size = self.size - self._at
         try:
-            count = os.sendfile(self._out, self._in, self._offset, size)
+            count = os.sendfile(self._out, self._in, self._at, size)
         except OSError as error:
             if error.errno not in self._REFUSED:
                 raise
             # A sandbox, or the file's system, has no sendfile.
-            count = self._sock.send(os.pread(self._in, size, self._offset))
-        self._offset = (self._offset + count) % self.size
+            count = self._sock.send(os.pread(self._in, size, self._at))
+        self._at = (self._at + count) % self.size
         return count
 
 
-class FileSource:
-    """Send what a file holds, block by block (-F). send() returns 0 at its end."""
+class FileSource(Source):
+    """What a file holds, block by block (-F); 0 bytes at its end."""
 
-    def __init__(self, sock, handle, size, wait):
-        """wait: a function that waits for a moment for what a pipe brings."""
-        self._sock, self._file, self._wait = sock, handle, wait
-        self.size = size
-        self.rest = None
-        self.call = self.send
+    def __init__(self, connection, file, size):
+        Source.__init__(self, connection, size)
+        self._file, self._rest = file, b""
 
-    def split(self, count):
-        """As in BlockSource; send() has seen to it."""
-
-    def send(self):
-        piece = self.rest if self.rest is not None else self._read()
-        if not piece:
-            return 0
-        self.rest = piece
-        count = self._sock.send(piece)
-        self.rest = piece[count:] if count < len(piece) else None
+    def send(self, whole=False):
+        self._rest = self._rest or self._read()
+        count = self._sock.send(self._rest) if self._rest else 0
+        self._rest = self._rest[count:]
         return count
 
     def _read(self):
@@ -5974,19 +6080,51 @@ class FileSource:
         except OSError as error:
             raise FileTrouble(error.errno, error.strerror)
         if data is None:
-            self._wait()
+            self._connection.wait_for_file(self._file)
             raise _would_block()
         return memoryview(data)
 
 
-def make_block(parameters):
-    """Return one block of payload: random bytes, or digits with --repeating-payload."""
-    block = private_memory(parameters.length)
-    if parameters.repeating_payload:
-        block[:] = (b"0123456789" * (parameters.length // 10 + 1))[:parameters.length]
-    else:
-        block[:] = os.urandom(parameters.length)
-    return memoryview(block)
+_MAX_DEBT = 0.25  # seconds of a rate of datagrams that are made up for after a stall
+# Seconds between datagrams from which on each leaves on its own. Windows may sleep 16 ms longer.
+_SLOW = 0.001 if _CALLS_WAIT else 0.02
+
+
+class Pace:
+    """Say how many units of a rate are due, of bytes or datagrams: number k at (k - 1) * gap."""
+
+    def __init__(self, start, gap, burst=0, debt=float("inf")):
+        """start: the time of the first unit; gap: seconds from one to the next.
+
+        burst: units that leave at a stretch, 0 for datagrams that leave when they are due;
+        debt: seconds of the rate that are made up for after a stall.
+        """
+        self.wait = 0.0  # seconds to sleep if nothing is due
+        self._start, self._gap, self._debt = start, gap, debt
+        self._burst, self._end = burst, 0  # units by the end of a burst
+        self._last = start - gap  # when a datagram of a slow stream left
+
+    def due(self, now, sent):
+        """Return how many more units are due, after `sent`; if none, wait tells how long."""
+        behind = (now - self._start) - sent * self._gap  # seconds
+        if behind > self._debt + self._gap:
+            self._start += behind - self._debt
+            behind = self._debt
+        if self._burst:
+            if sent >= self._end and behind >= 0:
+                self._end += self._burst
+            if sent < self._end:
+                return self._end - sent
+        elif self._gap >= _SLOW:
+            # After a stall the late ones follow each other at twice the pace, in no clump.
+            behind = min(behind, now - self._last - self._gap / 2)
+            if behind >= 0:
+                self._last = now
+                return 1
+        elif behind >= 0:
+            return int(behind / self._gap) + 1
+        self.wait = min(-behind, 0.02)  # no longer than a stop may go unnoticed
+        return 0
 
 
 class TcpSender(StreamLoop):
@@ -5994,72 +6132,59 @@ class TcpSender(StreamLoop):
 
     sends = True
 
-    def __init__(self, sock, counters, index, parameters, plan, file=None,
-                 together=()):
+    def __init__(self, sock, counters, index, parameters, plan, file=None, together=()):
         """together: the indices of all this end's senders, whose bytes count together."""
         StreamLoop.__init__(self, sock, counters, index, parameters, plan, file)
-        self.size = plan.send
         self._together = [StreamSlots(counters, each).ints for each in together]
         self._block = None if self.file else counters.block(parameters)
         if parameters.zerocopy and CAN_SEND_FILES and not self.file:
             self.payload = counters.payload(parameters)
 
     def transfer(self):
-        parameters = self.parameters
-        if self._quic:
-            self._quic.deaf = True
-        if self.file:
-            small = large = FileSource(self.sock, self.file, parameters.length,
-                                       self.await_file)
-        elif self.payload:
-            small = large = ZeroCopySource(self.sock, self.payload, parameters.length)
+        parameters, source = self.parameters, self._source()
+        if parameters.rate or parameters.bytes or parameters.blocks or self.file:
+            status = self._send_measured(source)
         else:
-            block = self._block
-            small = large = BlockSource(self.sock, block, len(block))
-            if can_gather(self.sock):
-                large = BlockSource(self.sock, block, self.size)
-        if parameters.rate:
-            status = self._send_at_rate(small)
-        elif parameters.bytes or parameters.blocks or self.file:
-            status = self._send_amount(small, large)
-        else:
-            status = self._send_all(large)
+            status = self._send_all(source)
         if status == COMPLETE:
             self._await_acknowledgement()
             if self.file and parameters.reverse and (
-                    parameters.ends_with_data or isinstance(self.sock, TlsSocket)):
+                    parameters.ends_with_data or self.connection.is_ours):
                 # A client of iperf3's would spin until its time is over.
                 self.sock.shutdown(socket.SHUT_WR)
         return status
+
+    def _source(self):
+        length = self.parameters.length
+        if self.file:
+            return FileSource(self.connection, self.file, length)
+        if self.payload:
+            return ZeroCopySource(self.connection, self.payload, length)
+        return BlockSource(self.connection, self._block,
+                           self.plan.send if can_gather(self.sock) else length)
 
     def _await_acknowledgement(self):
         """Wait until the other end's kernel has had everything, as long as that goes on."""
         # differs: iperf3 takes the time of an amount when it is written, with much under way.
         last, changed = None, time.monotonic()
         while not self.stopped():
-            left, now = self._unacknowledged(), self.look_around()
+            left, now = self.connection.unacknowledged(), self.look_around()
             if left != last:
                 last, changed = left, now
             if not left or now - changed > 1.0:
                 return
-            self.sleep(0.001)
-
-    def _unacknowledged(self):
-        return self._quic.unacknowledged() if self._quic else unacknowledged(self.sock)
+            self.connection.sleep(0.001)
 
     def _send_all(self, source):
         """The hot path: no rate, no amount."""
-        ints = self.slots.ints
-        # What TLS could not send has to be offered again as it was.
-        adapts = isinstance(source, BlockSource) and not isinstance(self.sock, TlsSocket)
-        sent = 0
+        ints, sent = self.slots.ints, 0
         while True:
             begin, first = self.look_around(), sent
-            call, size = source.call, source.size
             try:
-                while source.rest is not None:
+                while source.whole is None:
                     sent += source.send()
                     ints[_BYTES] = sent
+                call, size = source.whole, source.size
                 for _ in range(32):
                     count = call()
                     sent += count
@@ -6070,21 +6195,35 @@ class TcpSender(StreamLoop):
                     if ints[_COMMAND]:
                         break
             except BlockingIOError:
-                self.await_socket(True)
+                self.connection.wait(True)
             if ints[_COMMAND]:
                 return STOPPED
-            # A slow link gets smaller calls, so that the counters are prompt.
-            room = (sent - first) / max(time.monotonic() - begin, 1e-6) * _SLOW_CALL
-            if adapts and room < size / 2 and size > 8192:
-                source = self._resized(source, size // 2)
-            elif adapts and room > size * 4 and size < self.size:
-                source = self._resized(source, size * 2)
+            source.adapt((sent - first) / max(time.monotonic() - begin, 1e-6))
 
-    def _resized(self, source, size):
-        """Return a source for calls of another size, once the block begun is through."""
-        if source.rest is not None:
-            return source
-        return BlockSource(self.sock, source.block, min(size, self.size))
+    def _send_measured(self, source):
+        """Send at a rate, an amount, or a file."""
+        parameters, ints = self.parameters, self.slots.ints
+        pace, sent = None, 0
+        if parameters.rate:
+            pace = Pace(time.monotonic(), 8.0 / parameters.rate,
+                        max(1, parameters.burst) * parameters.length)
+        while not self.stopped():
+            left, now = self._amount_left(), self.look_around()
+            if left <= 0:
+                return COMPLETE
+            if pace and not pace.due(now, sent):
+                self.connection.sleep(pace.wait)
+                continue
+            try:
+                count = source.send(not pace and left >= source.size * len(self._together))
+            except BlockingIOError:
+                self.connection.wait(True)
+                continue
+            if not count and self.file:
+                return COMPLETE
+            sent += count
+            ints[_BYTES] = sent
+        return STOPPED
 
     def _amount_left(self):
         """Return the bytes that this end's senders still have to send, NO_LIMIT without one."""
@@ -6092,62 +6231,6 @@ class TcpSender(StreamLoop):
         if limit == NO_LIMIT:
             return limit
         return limit - sum(ints[_BYTES] for ints in self._together)
-
-    def _send_amount(self, small, large):
-        ints = self.slots.ints
-        sent = 0
-        while not self.stopped():
-            left = self._amount_left()
-            if left <= 0:
-                return COMPLETE
-            source = large if left >= large.size * len(self._together) else small
-            try:
-                pending = large if large.rest is not None else small
-                if pending.rest is not None:  # the block that was begun is ended first
-                    count = pending.send()
-                else:
-                    count = source.call()
-                    if count != source.size:
-                        source.split(count)
-            except BlockingIOError:
-                self.await_socket(True)
-                count = None
-            if count == 0 and self.file:
-                return COMPLETE
-            if count:
-                sent += count
-                ints[_BYTES] = sent
-            self.look_around()
-        return STOPPED
-
-    def _send_at_rate(self, source):
-        """Send a burst of blocks whenever the average since the start has fallen behind."""
-        ints = self.slots.ints
-        rate = self.parameters.rate / 8.0
-        burst = max(1, self.parameters.burst) * self.parameters.length
-        sent = mark = 0
-        start = time.monotonic()
-        while not self.stopped():
-            left = self._amount_left()
-            if left <= 0:
-                return COMPLETE
-            now = self.look_around()
-            due = start + sent / rate
-            if sent >= mark:  # a pipe's pieces are of any size
-                if due > now:
-                    self.sleep(min(due - now, 0.02))  # no longer than a stop may go unnoticed
-                    continue
-                mark += burst
-            try:
-                count = source.send()
-            except BlockingIOError:
-                self.await_socket(True)
-                continue
-            if count == 0 and self.file:
-                return COMPLETE
-            sent += count
-            ints[_BYTES] = sent
-        return STOPPED
 
 
 class TcpReceiver(StreamLoop):
@@ -6190,7 +6273,7 @@ class TcpReceiver(StreamLoop):
                     if count < enough:
                         break
             except BlockingIOError:
-                self.await_socket()
+                self.connection.wait()
                 self.look_around()
                 continue
             ended, now = not count, self.look_around()
@@ -6220,7 +6303,7 @@ class TcpReceiver(StreamLoop):
                     since = since or now
                     if now - since > CLOSING_TIMEOUT:
                         raise FileTrouble(errno.ETIMEDOUT, "")
-                self.await_file(True)
+                self.connection.wait_for_file(self.file, True)
         except OSError as error:
             raise FileTrouble(error.errno, error.strerror)
         self.slots.errno = 0
@@ -6233,7 +6316,7 @@ class TcpReceiver(StreamLoop):
             try:
                 count = receive(view, len(view), flags)
             except BlockingIOError:
-                self.await_socket()
+                self.connection.wait()
                 self.look_around()
                 continue
             if not count:
@@ -6258,9 +6341,6 @@ def segments_per_call(parameters, streams):
     return min(wanted, MAX_UDP_BLOCK // length)
 
 
-_MAX_DEBT = 0.25  # seconds of a rate that are made up for after a stall
-# Seconds between datagrams from which on each leaves on its own. Windows may sleep 16 ms longer.
-_SLOW = 0.001 if _CALLS_WAIT else 0.02
 _NAP = 0.0002  # seconds that a busy receiver lets datagrams gather; large ones fill the cache
 _SHORT_NAP = 0.00005
 _NAP_ROOM = 1024 * 1024  # bytes of buffer without which it must not
@@ -6300,7 +6380,10 @@ class UdpSender(StreamLoop):
     def transfer(self):
         parameters, length = self.parameters, self.parameters.length
         writer, headers = self._writer, self._headers
-        pace = Pace(parameters, time.monotonic()) if parameters.rate else None
+        pace = None
+        if parameters.rate:
+            pace = Pace(time.monotonic(), length * 8.0 / parameters.rate,
+                        parameters.burst if parameters.burst > 1 else 0, _MAX_DEBT)
         ints = self.slots.ints
         outage, sent = Outage(self.sock), 0
         while not ints[_COMMAND]:
@@ -6339,58 +6422,20 @@ class UdpSender(StreamLoop):
     def _bear(self, outage, error, now, sent):
         """Wait for the end of an error that passes. Raises OSError."""
         if isinstance(error, BlockingIOError):
-            self.await_socket(True)
+            self.connection.wait(True)
             return
         try:
             wait = outage.bear(error, now, sent)
         except OSError as failure:
             self.slots.write_note(failure.strerror)
             raise
-        self.publish_outage(outage, now)
+        self.slots.tell_outage(outage, now)
         if wait:
             self._sleep(wait)
 
     def _end_outage(self, outage, now):
         outage.end(now)
-        self.publish_outage(outage, now)
-
-
-class Pace:
-    """Say when the datagrams of a rate are due: number k at (k - 1) * length * 8 / rate."""
-
-    def __init__(self, parameters, start):
-        """start: the time of the first datagram."""
-        self.wait = 0.0  # seconds to sleep if nothing is due
-        self._gap = parameters.length * 8.0 / parameters.rate
-        self._burst = parameters.burst if parameters.burst > 1 else 0
-        self._start = start
-        self._last = start - self._gap  # when a datagram of a slow stream left
-
-    def due(self, now, sent):
-        """Return how many more datagrams are due, after `sent`; if none, wait tells how long."""
-        behind = (now - self._start) - sent * self._gap  # seconds
-        if behind > _MAX_DEBT + self._gap:
-            self._start += behind - _MAX_DEBT
-            behind = _MAX_DEBT
-        if self._burst:
-            return self._due_burst(behind, sent)
-        if self._gap >= _SLOW:
-            # After a stall the late ones follow each other at twice the pace, in no clump.
-            behind = min(behind, now - self._last - self._gap / 2)
-            if behind >= 0:
-                self._last = now
-                return 1
-        elif behind >= 0:
-            return int(behind / self._gap) + 1
-        self.wait = min(-behind, 0.02)  # no longer than a stop may go unnoticed
-        return 0
-
-    def _due_burst(self, behind, sent):
-        done = sent % self._burst
-        if done == 0 and behind < 0:
-            self.wait = min(-behind, 0.02)
-            return 0
-        return self._burst - done
+        self.slots.tell_outage(outage, now)
 
 
 class UdpReceiver(StreamLoop):
@@ -6452,7 +6497,7 @@ class UdpReceiver(StreamLoop):
                     time.sleep(nap)
                 else:
                     napping = False
-                    self.await_socket()
+                    self.connection.wait()
                 continue
             except OSError as error:  # of what was sent before; Windows: longer than the buffer
                 if error.errno not in PASSING_ERRORS:
@@ -6544,24 +6589,15 @@ batch: run under SCHED_BATCH, where a worker that wakes up does not interrupt an
 
 
 ###############################################################################
-# transports ##################################################################
+# arrivals ####################################################################
 ###############################################################################
-# What depends on the protocol of a test, but for the loops of its workers: how
-# data connections are made at either end, what they count, and what the end of
-# a test waits for. Nothing here prints.
+# Where a server's test gets its streams from, until it has them all. Nothing
+# here prints.
 
-class Stream:
-    """One data connection, as the control plane sees it."""
-
-    def __init__(self, stream_id, loop, worker, figures):
-        self.id = stream_id
-        self.loop = loop
-        self.sock, self.slots, self.sender = loop.sock, loop.slots, loop.sends
-        self.worker = worker
-        self.figures = figures
+_TURN = 64  # datagrams that are looked at before other connections have a turn
 
 
-class Source:
+class Arrivals:
     """Where a server's test gets its streams from, until it has them all.
 
     sizes: of the (sending, receiving) buffers of their sockets; warnings: about options without
@@ -6602,6 +6638,331 @@ def call_plan(parameters, streams):
         return CallPlan(block, 1024 * 1024, True, True)
     large = 8 * block if block == DEFAULT_TCP_BLOCK else block
     return CallPlan(large, 32 * 1024, True, False)
+
+
+class TcpArrivals(Arrivals):
+    """The connections to the server's port that begin with the test's cookie."""
+
+    takes_connections = True
+
+    def __init__(self, transport, session):
+        Arrivals.__init__(self)
+        self._transport, self._session = transport, session
+        self._arrived = []
+        # Tried on a socket of no use, since a data connection's must be there in time.
+        with socket.socket(session.control.family, socket.SOCK_STREAM) as sock:
+            self.sizes, self.warnings = transport.set_options(sock, "L")
+        warning = session.adapt_listener(transport.parameters)
+        self.warnings += [warning] if warning else []
+
+    def offer(self, sock):
+        """Take a connection that turned out to be one of the test's."""
+        self._arrived.append(sock)
+
+    def pending(self):
+        return len(self._arrived)
+
+    def take(self, deadline):
+        if not self._arrived and (yield Wait(self._session.control, READ, deadline)) == READY:
+            yield from pause(0.01)  # it may have overtaken a data connection
+        if not self._arrived:
+            return []
+        sock = self._arrived.pop(0)
+        try:
+            self._transport.set_options(sock, "A")  # the warnings went out before
+        except BaseException:
+            sock.close()
+            raise
+        return [sock]
+
+    def close(self):
+        for sock in self._arrived:
+            sock.close()
+        self._arrived = []
+
+
+class SctpArrivals(Arrivals):
+    """A listener for SCTP associations where the client came in."""
+
+    def __init__(self, transport, session):
+        Arrivals.__init__(self)
+        self._transport, self._session = transport, session
+        self._listener = None
+        try:
+            sock = self._listener = sctp_socket(session.control.family)
+            sock.setblocking(False)
+            self.sizes, self.warnings = transport.set_options(sock, "L")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if session.settings.bind_dev:
+                bind_device(sock, session.settings.bind_dev)
+            sock.bind(session.control.getsockname())
+            sock.listen(MAX_STREAMS)
+        except OSError as error:
+            self.close()
+            raise IperfError(202, error)
+        except IperfError:
+            self.close()
+            raise
+
+    def take(self, deadline):
+        session = self._session
+        yield Wait(self._listener, READ, time.monotonic() + 0.05)
+        try:
+            sock, address = self._listener.accept()
+        except OSError:
+            return []
+        try:
+            if not session.allows(plain_address(address)[0]):
+                raise IperfError(142)
+            sock.setblocking(False)
+            data = yield from session.keep_waiting(read_exactly(
+                sock, COOKIE_SIZE, time.monotonic() + 1.0, lambda cause, _: IperfError(204, cause)))
+            if data != session.cookie:
+                raise IperfError(142)
+        except IperfError:  # a stranger
+            sock.close()
+            return []
+        except BaseException:
+            sock.close()
+            raise
+        self._transport.set_options(sock, "A")
+        return [sock]
+
+    def close(self):
+        if self._listener is not None:
+            self._listener.close()
+
+
+class UdpArrivals(Arrivals):
+    """The UDP port of a test while its streams are set up: it answers the client's hellos.
+
+    Each stream gets a connected socket of its own; the port's own socket only ever sees hellos.
+    """
+
+    def __init__(self, transport, session):
+        """Open the port at the address that the client used for its control connection.
+
+        Raises IperfError.
+        """
+        Arrivals.__init__(self)
+        self._transport, self._session = transport, session
+        self._clients = {session.host}  # addresses
+        self._ports = session.ports  # those that are open: a hello may come to any of them
+        self._answered = {}  # address: when it was answered last
+        self._known = {}  # address of a stream's other end: its socket
+        self._new = []  # sockets of streams that serve() has not returned yet
+        self._failure = None  # why one could not be made
+        self._delayed = {}  # address: a hello that could not be answered yet, and since when
+        self._stranger = None  # a hello from elsewhere: its address, data, and time
+        self._looked = 0.0
+        self._place, self._family = session.control.getsockname(), session.control.family
+        if self._place[0].startswith("::ffff:"):  # IPv4 at a socket of both kinds
+            self._place, self._family = plain_address(self._place), socket.AF_INET
+        self.socket = self._open()
+        self._ports.append(self)
+
+    def _open(self):
+        def prepare(sock):
+            self.sizes, warnings = self._transport.set_options(sock, "L")
+            self.warnings = self._transport.buffer_warnings(self.sizes) + warnings
+        return open_datagram_socket(self._family, self._place, self._session.settings.bind_dev,
+                                    prepare)
+
+    def close(self):
+        """Release the port; the streams' sockets stay."""
+        if self.socket is None:
+            return
+        own, self.socket = self.socket, None
+        self._ports.remove(self)
+        if self._ports:
+            self._take_in(own)  # what is for others
+        own.close()
+        for sock in self._new:
+            sock.close()
+
+    def take(self, deadline):
+        yield Wait(self.socket, READ, time.monotonic() + 0.05)
+        return self.serve()
+
+    def serve(self):
+        """Answer the hellos that have come; returns the sockets of new streams.
+
+        Raises IperfError 204.
+        """
+        self._take_in(self.socket)
+        for address, (data, _) in list(self._delayed.items()):
+            self._answer(data, address)
+        now = time.monotonic()
+        if now - self._looked > HELLO_INTERVAL / 2 and _MSG_DONTWAIT:
+            self._looked = now
+            for address, sock in self._known.items():
+                self._answer_again(sock, address)
+        if (self._stranger and not self._known and len(self._ports) == 1
+                and now - self._stranger[2] > 4 * HELLO_INTERVAL):
+            # Nothing came from where the control connection comes from: an address translator
+            # has two addresses, perhaps.
+            address, data, _ = self._stranger
+            self._clients.add(plain_address(address)[0])
+            self._answer(data, address)
+        if self._failure is not None:
+            raise self._failure
+        new, self._new = self._new, []
+        return new
+
+    def _take_in(self, sock):
+        """Answer the datagrams that wait on an unconnected socket."""
+        try:
+            for _ in range(_TURN):
+                data, address = sock.recvfrom(MAX_UDP_BLOCK)
+                self._find(address)._answer(data, address)
+        except OSError:
+            pass  # no more
+
+    def _find(self, address):
+        """Return the Arrivals that a datagram from this address is for."""
+        for port in self._ports:
+            if port.expects(address):
+                return port
+        return self
+
+    def expects(self, address):
+        """Return whether the client is known to be at this address."""
+        return address in self._known or plain_address(address)[0] in self._clients
+
+    def _answer(self, data, address):
+        """Answer a datagram, if it is a hello, and make its stream's socket if it is new."""
+        reply = self._answer_to(data)
+        if self.socket is None or reply is None:
+            return
+        parameters = self._transport.parameters
+        if not self.expects(address):
+            # Anybody can write anybody's address on a datagram: data go only where the client
+            # was seen to be.
+            sends = parameters.reverse or parameters.bidirectional
+            if not (sends or self._stranger) and self._session.allows(plain_address(address)[0]):
+                self._stranger = address, data, time.monotonic()
+            return
+        new, places = address not in self._known, parameters.stream_count()
+        try:
+            if new:
+                if len(self._known) >= places:
+                    return
+                self._make(address)
+            try:
+                self._reply(self._known[address], reply, address)
+            finally:
+                if new:
+                    self._sort_out(self._known[address], address)
+            self._delayed.pop(address, None)
+        except (IperfError, OSError) as error:
+            # It may be another test's port that was served: that one raises nothing.
+            now = time.monotonic()
+            _, since = self._delayed.get(address, (data, now))
+            if len(self._delayed) < places:
+                self._delayed.setdefault(address, (data, now))
+            if error.errno not in PASSING_ERRORS or now - since > HELLO_TIMEOUT:
+                self._failure = error if isinstance(error, IperfError) else IperfError(204, error)
+
+    def _make(self, address):
+        """Make the socket of the stream of this address. Raises IperfError, OSError."""
+        self._stranger = None
+        sock = self._open()
+        try:
+            sock.connect(address)
+        except OSError:
+            sock.close()
+            raise
+        self._known[address] = sock
+        self._new.append(sock)
+
+    def _sort_out(self, sock, address):
+        """Answer what a stream's socket took until it was connected: any hello."""
+        try:
+            for _ in range(_TURN):
+                data, source = sock.recvfrom(MAX_UDP_BLOCK)
+                reply = self._answer_to(data)
+                if source != address:
+                    self._find(source)._answer(data, source)
+                elif reply is not None:
+                    self._reply(sock, reply, address)
+        except OSError:
+            pass
+
+    def _answer_to(self, data):
+        """Return the reply to a datagram that announces a stream, None to others."""
+        parameters = self._transport.parameters
+        return answer_to_hello(data, parameters.length, parameters.wide_counters)
+
+    def _reply(self, sock, reply, address):
+        """Answer a hello that came from this address, not too soon again. Raises OSError."""
+        now = time.monotonic()
+        if now - self._answered.get(address, 0.0) >= HELLO_INTERVAL / 4:
+            sock.send(reply)
+            self._answered[address] = now
+
+    def _answer_again(self, sock, address):
+        """Answer a hello that was repeated because the answer was lost."""
+        try:
+            for _ in range(_TURN):
+                reply = self._answer_to(sock.recv(MAX_UDP_BLOCK, _MSG_DONTWAIT))
+                if reply is not None:
+                    self._reply(sock, reply, address)
+        except OSError:
+            pass  # no more
+
+
+class QuicArrivals(UdpArrivals):
+    """The same of a QUIC test: a hello is the first datagram of a connection."""
+
+    def __init__(self, transport, session):
+        self._first = collections.defaultdict(list)  # address: what came before its socket
+        UdpArrivals.__init__(self, transport, session)
+
+    def take(self, deadline):
+        sockets, connections = (yield from UdpArrivals.take(self, deadline)), []
+        try:
+            for sock in sockets:
+                place = sock.getpeername()
+                connection = self._transport.wrap(sock, self._session.cookie,
+                                                  self._first.pop(place))
+                if connection.begin():
+                    connections.append(connection)
+                else:  # another stream may have the place
+                    self._known.pop(place, None)
+                    connection.close()
+        except BaseException:
+            for sock in sockets:
+                sock.close()
+            raise
+        return connections
+
+    def _answer_to(self, data):
+        return data if is_quic_initial(data) else None  # what the library is to answer
+
+    def _reply(self, sock, reply, address):
+        if sock in self._new and len(self._first[address]) < _QUIC_FIRST:
+            self._first[address].append(reply)
+
+    def _answer_again(self, sock, address):
+        pass
+
+
+###############################################################################
+# transports ##################################################################
+###############################################################################
+# What depends on the protocol of a test, but for the loops of its workers: how
+# data connections are made at either end, what they count, and what the end of
+# a test waits for. Nothing here prints.
+
+class Stream:
+    """One data connection, as the control plane sees it."""
+
+    def __init__(self, stream_id, loop, worker, figures):
+        self.id = stream_id
+        self.loop = loop
+        self.sock, self.slots, self.sender = loop.sock, loop.slots, loop.sends
+        self.worker = worker
+        self.figures = figures
 
 
 class Transport:
@@ -6730,7 +7091,7 @@ class Transport:
     # A server's streams
 
     def listen(self, session):
-        """Return the Source of the test's streams. Raises IperfError."""
+        """Return the Arrivals of the test's streams. Raises IperfError."""
         raise NotImplementedError
 
     # While the test runs
@@ -6861,7 +7222,7 @@ class Tcp(Transport):
             return False  # the server will say why
 
     def listen(self, session):
-        return TcpSource(self, session)
+        return TcpArrivals(self, session)
 
     def sample(self, stream):
         info = None
@@ -6872,47 +7233,6 @@ class Tcp(Transport):
 
     def congestion(self, streams):
         return congestion_name(streams[0].sock) if streams else None
-
-
-class TcpSource(Source):
-    """The connections to the server's port that begin with the test's cookie."""
-
-    takes_connections = True
-
-    def __init__(self, transport, session):
-        Source.__init__(self)
-        self._transport, self._session = transport, session
-        self._arrived = []
-        # Tried on a socket of no use, since a data connection's must be there in time.
-        with socket.socket(session.control.family, socket.SOCK_STREAM) as sock:
-            self.sizes, self.warnings = transport.set_options(sock, "L")
-        warning = session.adapt_listener(transport.parameters)
-        self.warnings += [warning] if warning else []
-
-    def offer(self, sock):
-        """Take a connection that turned out to be one of the test's."""
-        self._arrived.append(sock)
-
-    def pending(self):
-        return len(self._arrived)
-
-    def take(self, deadline):
-        if not self._arrived and (yield Wait(self._session.control, READ, deadline)) == READY:
-            yield from pause(0.01)  # it may have overtaken a data connection
-        if not self._arrived:
-            return []
-        sock = self._arrived.pop(0)
-        try:
-            self._transport.set_options(sock, "A")  # the warnings went out before
-        except BaseException:
-            sock.close()
-            raise
-        return [sock]
-
-    def close(self):
-        for sock in self._arrived:
-            sock.close()
-        self._arrived = []
 
 
 class Sctp(Transport):
@@ -6930,59 +7250,7 @@ class Sctp(Transport):
         return {"tcp_mss": wanted} if wanted else {"tcp_mss_default": 0}
 
     def listen(self, session):
-        return SctpSource(self, session)
-
-
-class SctpSource(Source):
-    """A listener for SCTP associations where the client came in."""
-
-    def __init__(self, transport, session):
-        Source.__init__(self)
-        self._transport, self._session = transport, session
-        self._listener = None
-        try:
-            sock = self._listener = sctp_socket(session.control.family)
-            sock.setblocking(False)
-            self.sizes, self.warnings = transport.set_options(sock, "L")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if session.settings.bind_dev:
-                bind_device(sock, session.settings.bind_dev)
-            sock.bind(session.control.getsockname())
-            sock.listen(MAX_STREAMS)
-        except OSError as error:
-            self.close()
-            raise IperfError(202, error)
-        except IperfError:
-            self.close()
-            raise
-
-    def take(self, deadline):
-        session = self._session
-        yield Wait(self._listener, READ, time.monotonic() + 0.05)
-        try:
-            sock, address = self._listener.accept()
-        except OSError:
-            return []
-        try:
-            if not session.allows(plain_address(address)[0]):
-                raise IperfError(142)
-            sock.setblocking(False)
-            data = yield from session.keep_waiting(read_exactly(
-                sock, COOKIE_SIZE, time.monotonic() + 1.0, lambda cause, _: IperfError(204, cause)))
-            if data != session.cookie:
-                raise IperfError(142)
-        except IperfError:  # a stranger
-            sock.close()
-            return []
-        except BaseException:
-            sock.close()
-            raise
-        self._transport.set_options(sock, "A")
-        return [sock]
-
-    def close(self):
-        if self._listener is not None:
-            self._listener.close()
+        return SctpArrivals(self, session)
 
 
 class Udp(Transport):
@@ -7090,7 +7358,7 @@ class Udp(Transport):
             seconds, self.settings.port)
 
     def listen(self, session):
-        return UdpSource(self, session)
+        return UdpArrivals(self, session)
 
     def extra_descriptors(self, index):
         return 1 if self.server and not index else 0
@@ -7178,185 +7446,6 @@ class Udp(Transport):
 
 _MOST_REPEATS = 100  # times the amount that a server sends to a client which counts what arrives
 _SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams was lost
-_TURN = 64  # datagrams that are looked at before other connections have a turn
-
-
-class UdpSource(Source):
-    """The UDP port of a test while its streams are set up: it answers the client's hellos.
-
-    Each stream gets a connected socket of its own; the port's own socket only ever sees hellos.
-    """
-
-    def __init__(self, transport, session):
-        """Open the port at the address that the client used for its control connection.
-
-        Raises IperfError.
-        """
-        Source.__init__(self)
-        self._transport, self._session = transport, session
-        self._clients = {session.host}  # addresses
-        self._sources = session.sources  # those that are open: a hello may come to any of them
-        self._answered = {}  # address: when it was answered last
-        self._known = {}  # address of a stream's other end: its socket
-        self._new = []  # sockets of streams that serve() has not returned yet
-        self._failure = None  # why one could not be made
-        self._delayed = {}  # address: a hello that could not be answered yet, and since when
-        self._stranger = None  # a hello from elsewhere: its address, data, and time
-        self._looked = 0.0
-        self._place, self._family = session.control.getsockname(), session.control.family
-        if self._place[0].startswith("::ffff:"):  # IPv4 at a socket of both kinds
-            self._place, self._family = plain_address(self._place), socket.AF_INET
-        self.socket = self._open()
-        self._sources.append(self)
-
-    def _open(self):
-        def prepare(sock):
-            self.sizes, warnings = self._transport.set_options(sock, "L")
-            self.warnings = self._transport.buffer_warnings(self.sizes) + warnings
-        return open_datagram_socket(self._family, self._place, self._session.settings.bind_dev,
-                                    prepare)
-
-    def close(self):
-        """Release the port; the streams' sockets stay."""
-        if self.socket is None:
-            return
-        own, self.socket = self.socket, None
-        self._sources.remove(self)
-        if self._sources:
-            self._take_in(own)  # what is for others
-        own.close()
-        for sock in self._new:
-            sock.close()
-
-    def take(self, deadline):
-        yield Wait(self.socket, READ, time.monotonic() + 0.05)
-        return self.serve()
-
-    def serve(self):
-        """Answer the hellos that have come; returns the sockets of new streams.
-
-        Raises IperfError 204.
-        """
-        self._take_in(self.socket)
-        for address, (data, _) in list(self._delayed.items()):
-            self._answer(data, address)
-        now = time.monotonic()
-        if now - self._looked > HELLO_INTERVAL / 2 and _MSG_DONTWAIT:
-            self._looked = now
-            for address, sock in self._known.items():
-                self._answer_again(sock, address)
-        if (self._stranger and not self._known and len(self._sources) == 1
-                and now - self._stranger[2] > 4 * HELLO_INTERVAL):
-            # Nothing came from where the control connection comes from: an address translator
-            # has two addresses, perhaps.
-            address, data, _ = self._stranger
-            self._clients.add(plain_address(address)[0])
-            self._answer(data, address)
-        if self._failure is not None:
-            raise self._failure
-        new, self._new = self._new, []
-        return new
-
-    def _take_in(self, sock):
-        """Answer the datagrams that wait on an unconnected socket."""
-        try:
-            for _ in range(_TURN):
-                data, address = sock.recvfrom(MAX_UDP_BLOCK)
-                self._find(address)._answer(data, address)
-        except OSError:
-            pass  # no more
-
-    def _find(self, address):
-        """Return the source that a datagram from this address is for."""
-        for source in self._sources:
-            if source.expects(address):
-                return source
-        return self
-
-    def expects(self, address):
-        """Return whether the client is known to be at this address."""
-        return address in self._known or plain_address(address)[0] in self._clients
-
-    def _answer(self, data, address):
-        """Answer a datagram, if it is a hello, and make its stream's socket if it is new."""
-        reply = self._answer_to(data)
-        if self.socket is None or reply is None:
-            return
-        parameters = self._transport.parameters
-        if not self.expects(address):
-            # Anybody can write anybody's address on a datagram: data go only where the client
-            # was seen to be.
-            sends = parameters.reverse or parameters.bidirectional
-            if not (sends or self._stranger) and self._session.allows(plain_address(address)[0]):
-                self._stranger = address, data, time.monotonic()
-            return
-        new, places = address not in self._known, parameters.stream_count()
-        try:
-            if new:
-                if len(self._known) >= places:
-                    return
-                self._make(address)
-            try:
-                self._reply(self._known[address], reply, address)
-            finally:
-                if new:
-                    self._sort_out(self._known[address], address)
-            self._delayed.pop(address, None)
-        except (IperfError, OSError) as error:
-            # It may be another test's source that was served: that one raises nothing.
-            now = time.monotonic()
-            _, since = self._delayed.get(address, (data, now))
-            if len(self._delayed) < places:
-                self._delayed.setdefault(address, (data, now))
-            if error.errno not in PASSING_ERRORS or now - since > HELLO_TIMEOUT:
-                self._failure = error if isinstance(error, IperfError) else IperfError(204, error)
-
-    def _make(self, address):
-        """Make the socket of the stream of this address. Raises IperfError, OSError."""
-        self._stranger = None
-        sock = self._open()
-        try:
-            sock.connect(address)
-        except OSError:
-            sock.close()
-            raise
-        self._known[address] = sock
-        self._new.append(sock)
-
-    def _sort_out(self, sock, address):
-        """Answer what a stream's socket took until it was connected: any hello."""
-        try:
-            for _ in range(_TURN):
-                data, source = sock.recvfrom(MAX_UDP_BLOCK)
-                reply = self._answer_to(data)
-                if source != address:
-                    self._find(source)._answer(data, source)
-                elif reply is not None:
-                    self._reply(sock, reply, address)
-        except OSError:
-            pass
-
-    def _answer_to(self, data):
-        """Return the reply to a datagram that announces a stream, None to others."""
-        parameters = self._transport.parameters
-        return answer_to_hello(data, parameters.length, parameters.wide_counters)
-
-    def _reply(self, sock, reply, address):
-        """Answer a hello that came from this address, not too soon again. Raises OSError."""
-        now = time.monotonic()
-        if now - self._answered.get(address, 0.0) >= HELLO_INTERVAL / 4:
-            sock.send(reply)
-            self._answered[address] = now
-
-    def _answer_again(self, sock, address):
-        """Answer a hello that was repeated because the answer was lost."""
-        try:
-            for _ in range(_TURN):
-                reply = self._answer_to(sock.recv(MAX_UDP_BLOCK, _MSG_DONTWAIT))
-                if reply is not None:
-                    self._reply(sock, reply, address)
-        except OSError:
-            pass  # no more
 
 
 class Quic(Transport):
@@ -7451,7 +7540,7 @@ class Quic(Transport):
             "QUIC stream %d of %d: %s" % (index + 1, self.parameters.stream_count(), text)))
 
     def listen(self, session):
-        return QuicSource(self, session)
+        return QuicArrivals(self, session)
 
     def _plan(self):
         return CallPlan(self.parameters.length, DEFAULT_TCP_BLOCK, False, False)
@@ -7495,42 +7584,6 @@ class Quic(Transport):
             for name in ("connect_seconds", "first_byte_seconds"):
                 figures[name] = round(getattr(stream.slots, name), 6)
         return figures
-
-
-class QuicSource(UdpSource):
-    """The same of a QUIC test: a hello is the first datagram of a connection."""
-
-    def __init__(self, transport, session):
-        self._first = collections.defaultdict(list)  # address: what came before its socket
-        UdpSource.__init__(self, transport, session)
-
-    def take(self, deadline):
-        sockets, connections = (yield from UdpSource.take(self, deadline)), []
-        try:
-            for sock in sockets:
-                place = sock.getpeername()
-                connection = self._transport.wrap(sock, self._session.cookie,
-                                                  self._first.pop(place))
-                if connection.begin():
-                    connections.append(connection)
-                else:  # another stream may have the place
-                    self._known.pop(place, None)
-                    connection.close()
-        except BaseException:
-            for sock in sockets:
-                sock.close()
-            raise
-        return connections
-
-    def _answer_to(self, data):
-        return data if is_quic_initial(data) else None  # what the library is to answer
-
-    def _reply(self, sock, reply, address):
-        if sock in self._new and len(self._first[address]) < _QUIC_FIRST:
-            self._first[address].append(reply)
-
-    def _answer_again(self, sock, address):
-        pass
 
 
 def make_transport(settings, parameters, server):
@@ -9147,7 +9200,7 @@ class Server(Driver):
         self._running = []  # the sessions that have a test
         self._setting_up = []  # those that set up UDP streams, in the order of their turns
         self.workforce = Workforce(settings.threads, 0)
-        self.sources = []  # the UDP ports of tests whose streams are set up
+        self.ports = []  # the UDP ports of tests whose streams are set up
         self._places = 1 if settings.one_off else settings.max_clients
         self._spent = collections.deque(maxlen=self._places)  # cookies of the last tests
         self._undo = None  # what to call after a test for which the listener was changed
@@ -9560,7 +9613,7 @@ class Session(Debugging):
         self._parameters = None
         self._record = None  # of the events, if the client asked for it
         self._transport = None
-        self._source = None  # of the streams
+        self._arrivals = None  # of the streams
         self._keepalive = None  # of the control connection
         self._keeps_alive = False  # the system probes the control connection
         self._begun = self._stepped = 0.0  # when the test, and its present step, began
@@ -9573,18 +9626,18 @@ class Session(Debugging):
     def awaits_stream(self):
         """Return whether it waits for a data connection to the server's port."""
         test = self._test
-        return (test is not None and self._source.takes_connections
+        return (test is not None and self._arrivals.takes_connections
                 and not (test.started or test.closed)
-                and len(test.streams) + self._source.pending() < len(test.ids))
+                and len(test.streams) + self._arrivals.pending() < len(test.ids))
 
     def offer(self, sock):
         """Take a data connection of the test's, which another session turned out to be."""
-        self._source.offer(sock)
+        self._arrivals.offer(sock)
         self._server.wake(self)
 
     def close(self):
         """Release everything, at once."""
-        for each in (self._source, self._test, self._transport):
+        for each in (self._arrivals, self._test, self._transport):
             if each is not None:
                 each.close()
         if self.control is not None:
@@ -9594,7 +9647,7 @@ class Session(Debugging):
     def silence(self, now):
         """Return for how many seconds longer than it may the client of a test has been silent."""
         test = self._test
-        if self._keeps_waiting or (self._source and self._source.pending()):
+        if self._keeps_waiting or (self._arrivals and self._arrivals.pending()):
             return 0.0
         if test is not None and test.started and not test.finished:
             quiet = test.health.silence(now)
@@ -9609,9 +9662,9 @@ class Session(Debugging):
     # What the transports need, besides `control`, `host`, `cookie` and `settings`
 
     @property
-    def sources(self):
+    def ports(self):
         """The UDP ports of all tests whose streams are set up."""
-        return self._server.sources
+        return self._server.ports
 
     def allows(self, host):
         """Return whether clients of this address are served."""
@@ -9836,8 +9889,8 @@ class Session(Debugging):
             self._record = self._server.make_record()
         if transport.takes_turns:
             yield from self._wait_for_turn()
-        self._source = transport.listen(self)
-        for text in self._source.warnings:
+        self._arrivals = transport.listen(self)
+        for text in self._arrivals.warnings:
             self.emit("warning", text)
         yield from self._server.await_calls(0.1)  # else it gets threads
         self._test = Test(transport, self.emit, self._server.workforce)
@@ -9847,7 +9900,7 @@ class Session(Debugging):
     def _describe_test(self):
         """Fill the start object, as far as it is known before the streams come."""
         test, parameters, transport = self._test, self._parameters, self._transport
-        start, sizes = test.start, self._source.sizes
+        start, sizes = test.start, self._arrivals.sizes
         buffers = (("sock_bufsize", parameters.window), ("sndbuf_actual", sizes[0]),
                    ("rcvbuf_actual", sizes[1]))
         if transport.connected:
@@ -9867,7 +9920,7 @@ class Session(Debugging):
 
     def _create_streams(self):
         """Take in the client's streams, in a task."""
-        test, source, count, looked = self._test, self._source, 0, False
+        test, arrivals, count, looked = self._test, self._arrivals, 0, False
         yield from self._send_state(CREATE_STREAMS)
         self.emit("accepted", test.start, keepalive=self._keepalive, **test.own)
         while not test.is_prepared():
@@ -9875,7 +9928,7 @@ class Session(Debugging):
                 self._end_set_up()  # what is left of it disturbs nobody
             # A QUIC handshake has a deadline of its own.
             deadline = self._stepped + STEP_TIMEOUT + (QUIC_TIMEOUT if test.is_complete() else 0.0)
-            if len(test.streams) != count or source.pending():
+            if len(test.streams) != count or arrivals.pending():
                 self._stepped, count, looked = time.monotonic(), len(test.streams), False
             elif time.monotonic() > deadline and not looked:
                 looked = True
@@ -9896,7 +9949,7 @@ class Session(Debugging):
 
     def _take_streams(self, deadline):
         """Wait for the client's next streams, for a moment, and take them in, in a task."""
-        sockets = yield from self._source.take(deadline)
+        sockets = yield from self._arrivals.take(deadline)
         try:
             for sock in sockets:
                 yield from self.keep_waiting(self._server.await_calls())
@@ -9925,8 +9978,8 @@ class Session(Debugging):
 
     def _end_set_up(self):
         """Release what only the set-up of the streams needs."""
-        if self._source is not None:
-            self._source.close()
+        if self._arrivals is not None:
+            self._arrivals.close()
         self._server.end_turn(self)
 
     def _check_limits(self):

@@ -1221,9 +1221,7 @@ class Paces(unittest.TestCase):
 
         stalls: (time, seconds) when nothing runs; cost: seconds of a call; most: per call.
         """
-        parameters = pyperf3.Parameters()
-        parameters.length, parameters.rate, parameters.burst = length, rate, burst
-        pace = pyperf3.Pace(parameters, self.START)
+        pace = pyperf3.Pace(self.START, length * 8.0 / rate, burst, pyperf3._MAX_DEBT)
         now, sent, found, stalls = self.START, 0, [], list(stalls)
         while now < self.START + seconds:
             if stalls and now >= self.START + stalls[0][0]:
@@ -1282,6 +1280,21 @@ class Paces(unittest.TestCase):
             self.assertLessEqual(sent, 2.0 / gap + debt + 3)
             self.assertGreaterEqual(sent, 2.0 / gap + min(debt, 1.0 / gap) * 0.9 - 3)
             self.assertLessEqual(max(count for _, count in found), debt + 2)
+
+    def test_bytes_of_pieces_of_any_size(self):
+        source = random.Random(47)
+        pace, now, sent, begun = pyperf3.Pace(self.START, 1e-6, 4000), self.START, 0, []
+        while now < self.START + 10:
+            if not pace.due(now, sent):
+                now += pace.wait + 1e-9
+                continue
+            if sent >= 4000 * len(begun):
+                begun.append(now - self.START)
+                self.assertLessEqual(sent * 1e-6, begun[-1] + 1e-9)
+            sent += source.randrange(1, 1000)
+            if sent > 2e6 > sent - 1000:
+                now += 3.0  # a stall, which is made up for whole
+        self.assertAlmostEqual(sent, 10 ** 7, delta=5000)
 
     def test_a_short_stall_of_a_fast_stream_is_made_up_for(self):
         found = self.run_for(3.0, 1250, 10 ** 8, stalls=((1.0, 0.2),), cost=1e-5)
