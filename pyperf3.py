@@ -43,6 +43,7 @@ Sections (each uses only what stands above it):
     transports      what depends on the protocol of a test
     test            what both ends share: ticks, end conditions, results
     client          the client's side of the protocol
+    admission       whom a server lets in, and when
     server          the server's side of the protocol
     renderers       events to text, JSON and JSON stream
     attributes      clients and servers with the names of the package `iperf3`
@@ -192,7 +193,7 @@ TURN_PATIENCE = 20.0  # for others of its address, after which a client is to ha
 LONGEST_WAIT = 25.0  # after which it is refused: clients wait for REPLY_TIMEOUT
 SETUP_TIMEOUT = 60.0  # for all streams of a test, after which it does, too
 MAX_PENDING = 256  # connections whose test has not begun
-MAX_STRANGERS = 10  # lines a second about connections that are no test's
+MAX_REJECTIONS = 10  # lines a second about connections that are no test's
 MAX_CALLS = 4  # of threads that use a key, say, at a time
 MAX_TOKEN = 2048  # bytes; of a key of 16384 bits
 MAX_CLIENTS = 1000  # of --max-clients
@@ -6645,14 +6646,14 @@ class TcpArrivals(Arrivals):
 
     takes_connections = True
 
-    def __init__(self, transport, session):
+    def __init__(self, transport, conversation):
         Arrivals.__init__(self)
-        self._transport, self._session = transport, session
+        self._transport, self._conversation = transport, conversation
         self._arrived = []
         # Tried on a socket of no use, since a data connection's must be there in time.
-        with socket.socket(session.control.family, socket.SOCK_STREAM) as sock:
+        with socket.socket(conversation.control.family, socket.SOCK_STREAM) as sock:
             self.sizes, self.warnings = transport.set_options(sock, "L")
-        warning = session.adapt_listener(transport.parameters)
+        warning = conversation.resources.listen_for(transport.parameters)
         self.warnings += [warning] if warning else []
 
     def offer(self, sock):
@@ -6663,7 +6664,7 @@ class TcpArrivals(Arrivals):
         return len(self._arrived)
 
     def take(self, deadline):
-        if not self._arrived and (yield Wait(self._session.control, READ, deadline)) == READY:
+        if not self._arrived and (yield Wait(self._conversation.control, READ, deadline)) == READY:
             yield from pause(0.01)  # it may have overtaken a data connection
         if not self._arrived:
             return []
@@ -6684,18 +6685,18 @@ class TcpArrivals(Arrivals):
 class SctpArrivals(Arrivals):
     """A listener for SCTP associations where the client came in."""
 
-    def __init__(self, transport, session):
+    def __init__(self, transport, conversation):
         Arrivals.__init__(self)
-        self._transport, self._session = transport, session
+        self._transport, self._conversation = transport, conversation
         self._listener = None
         try:
-            sock = self._listener = sctp_socket(session.control.family)
+            sock = self._listener = sctp_socket(conversation.control.family)
             sock.setblocking(False)
             self.sizes, self.warnings = transport.set_options(sock, "L")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if session.settings.bind_dev:
-                bind_device(sock, session.settings.bind_dev)
-            sock.bind(session.control.getsockname())
+            if conversation.settings.bind_dev:
+                bind_device(sock, conversation.settings.bind_dev)
+            sock.bind(conversation.control.getsockname())
             sock.listen(MAX_STREAMS)
         except OSError as error:
             self.close()
@@ -6705,19 +6706,19 @@ class SctpArrivals(Arrivals):
             raise
 
     def take(self, deadline):
-        session = self._session
+        conversation = self._conversation
         yield Wait(self._listener, READ, time.monotonic() + 0.05)
         try:
             sock, address = self._listener.accept()
         except OSError:
             return []
         try:
-            if not session.allows(plain_address(address)[0]):
+            if not conversation.resources.allows(plain_address(address)[0]):
                 raise IperfError(142)
             sock.setblocking(False)
-            data = yield from session.keep_waiting(read_exactly(
+            data = yield from conversation.keep_waiting(read_exactly(
                 sock, COOKIE_SIZE, time.monotonic() + 1.0, lambda cause, _: IperfError(204, cause)))
-            if data != session.cookie:
+            if data != conversation.cookie:
                 raise IperfError(142)
         except IperfError:  # a stranger
             sock.close()
@@ -6739,15 +6740,15 @@ class UdpArrivals(Arrivals):
     Each stream gets a connected socket of its own; the port's own socket only ever sees hellos.
     """
 
-    def __init__(self, transport, session):
+    def __init__(self, transport, conversation):
         """Open the port at the address that the client used for its control connection.
 
         Raises IperfError.
         """
         Arrivals.__init__(self)
-        self._transport, self._session = transport, session
-        self._clients = {session.host}  # addresses
-        self._ports = session.ports  # those that are open: a hello may come to any of them
+        self._transport, self._conversation = transport, conversation
+        self._clients = {conversation.host}  # addresses
+        self._ports = conversation.resources.ports  # a hello may come to any of those
         self._answered = {}  # address: when it was answered last
         self._known = {}  # address of a stream's other end: its socket
         self._new = []  # sockets of streams that serve() has not returned yet
@@ -6755,7 +6756,7 @@ class UdpArrivals(Arrivals):
         self._delayed = {}  # address: a hello that could not be answered yet, and since when
         self._stranger = None  # a hello from elsewhere: its address, data, and time
         self._looked = 0.0
-        self._place, self._family = session.control.getsockname(), session.control.family
+        self._place, self._family = conversation.control.getsockname(), conversation.control.family
         if self._place[0].startswith("::ffff:"):  # IPv4 at a socket of both kinds
             self._place, self._family = plain_address(self._place), socket.AF_INET
         self.socket = self._open()
@@ -6765,7 +6766,7 @@ class UdpArrivals(Arrivals):
         def prepare(sock):
             self.sizes, warnings = self._transport.set_options(sock, "L")
             self.warnings = self._transport.buffer_warnings(self.sizes) + warnings
-        return open_datagram_socket(self._family, self._place, self._session.settings.bind_dev,
+        return open_datagram_socket(self._family, self._place, self._conversation.settings.bind_dev,
                                     prepare)
 
     def close(self):
@@ -6839,7 +6840,8 @@ class UdpArrivals(Arrivals):
             # Anybody can write anybody's address on a datagram: data go only where the client
             # was seen to be.
             sends = parameters.reverse or parameters.bidirectional
-            if not (sends or self._stranger) and self._session.allows(plain_address(address)[0]):
+            allows = self._conversation.resources.allows
+            if not (sends or self._stranger) and allows(plain_address(address)[0]):
                 self._stranger = address, data, time.monotonic()
             return
         new, places = address not in self._known, parameters.stream_count()
@@ -6914,16 +6916,16 @@ class UdpArrivals(Arrivals):
 class QuicArrivals(UdpArrivals):
     """The same of a QUIC test: a hello is the first datagram of a connection."""
 
-    def __init__(self, transport, session):
+    def __init__(self, transport, conversation):
         self._first = collections.defaultdict(list)  # address: what came before its socket
-        UdpArrivals.__init__(self, transport, session)
+        UdpArrivals.__init__(self, transport, conversation)
 
     def take(self, deadline):
         sockets, connections = (yield from UdpArrivals.take(self, deadline)), []
         try:
             for sock in sockets:
                 place = sock.getpeername()
-                connection = self._transport.wrap(sock, self._session.cookie,
+                connection = self._transport.wrap(sock, self._conversation.cookie,
                                                   self._first.pop(place))
                 if connection.begin():
                     connections.append(connection)
@@ -6989,7 +6991,7 @@ class Transport:
         self.settings, self.parameters, self.server = settings, parameters, server
 
     def prepare(self, peer):
-        """Do what comes before the streams may, in a task. peer: Client or Session."""
+        """Do what comes before the streams may, in a task. peer: Client or Conversation."""
         yield from ()
 
     def close(self):
@@ -7090,7 +7092,7 @@ class Transport:
 
     # A server's streams
 
-    def listen(self, session):
+    def listen(self, conversation):
         """Return the Arrivals of the test's streams. Raises IperfError."""
         raise NotImplementedError
 
@@ -7221,8 +7223,8 @@ class Tcp(Transport):
         except OSError:
             return False  # the server will say why
 
-    def listen(self, session):
-        return TcpArrivals(self, session)
+    def listen(self, conversation):
+        return TcpArrivals(self, conversation)
 
     def sample(self, stream):
         info = None
@@ -7249,8 +7251,8 @@ class Sctp(Transport):
             return {}
         return {"tcp_mss": wanted} if wanted else {"tcp_mss_default": 0}
 
-    def listen(self, session):
-        return SctpArrivals(self, session)
+    def listen(self, conversation):
+        return SctpArrivals(self, conversation)
 
 
 class Udp(Transport):
@@ -7357,8 +7359,8 @@ class Udp(Transport):
         return text + " within %.0f seconds: UDP port %d may be filtered on the way" % (
             seconds, self.settings.port)
 
-    def listen(self, session):
-        return UdpArrivals(self, session)
+    def listen(self, conversation):
+        return UdpArrivals(self, conversation)
 
     def extra_descriptors(self, index):
         return 1 if self.server and not index else 0
@@ -7465,7 +7467,7 @@ class Quic(Transport):
 
     def prepare(self, peer):
         if self.server:
-            credentials = yield from peer.make_once(quic_credentials, 905)
+            credentials = yield from peer.resources.make_once(quic_credentials, 905)
             self._end = self._make_server_end(peer, credentials)
             return
         self._end = self._make_end(None)
@@ -7486,13 +7488,13 @@ class Quic(Transport):
                        parameters.stream_count(), host, authorities, congestion, window,
                        parameters.window, settings.quic_secrets)
 
-    def _make_server_end(self, session, credentials):
+    def _make_server_end(self, conversation, credentials):
         try:
             return self._make_end(credentials)
         except IperfError as error:
             if not (self.parameters.congestion or self.parameters.quic_iw):
                 raise
-            session.emit("warning", error.reason())
+            conversation.emit("warning", error.reason())
             return self._make_end(credentials, tuned=False)
 
     def close(self):
@@ -7539,8 +7541,8 @@ class Quic(Transport):
             error.errno or _EPROTO,
             "QUIC stream %d of %d: %s" % (index + 1, self.parameters.stream_count(), text)))
 
-    def listen(self, session):
-        return QuicArrivals(self, session)
+    def listen(self, conversation):
+        return QuicArrivals(self, conversation)
 
     def _plan(self):
         return CallPlan(self.parameters.length, DEFAULT_TCP_BLOCK, False, False)
@@ -9126,21 +9128,10 @@ class Client(Driver):
 
 
 ###############################################################################
-# server ######################################################################
+# admission ###################################################################
 ###############################################################################
-# The server's side. One loop serves every connection; a connection costs a row
-# in a table until its cookie has come. Nothing here prints.
-
-def server_error_text(error):
-    """Return how a server names an IperfError or Interrupted, without the program's name."""
-    if isinstance(error, Interrupted):
-        return interrupt_text("server", error.reason)
-    if error.number == 119:
-        return error_text(error)
-    if error.number == 109:
-        return "the client has unexpectedly closed the connection"
-    return "error - %s" % error_text(error)
-
+# Whom a server lets in, and when: its listening socket, its places, the turns of
+# those that set up streams, and what its tests share. Nothing here prints.
 
 def make_gatekeeper(settings):
     """Return the Gatekeeper of a server that lets in known users only, else None.
@@ -9171,121 +9162,55 @@ def make_gatekeeper(settings):
 _LEAST_LATE_WINDOW = 16384
 
 
-class Server(Driver):
-    """Serve tests. Iterate over it for the events of all tests, or call run().
+class Listener:
+    """The socket at which a server listens, and what one test may ask of it until its end."""
 
-    settings.one_off: end after one test. listener: a listening socket to use.
-    transcribe: a function that makes a function from a test's events to lines, for clients that
-    ask for the server's output; without it they get the JSON document.
-    Server() without settings is an AttributeServer.
-    """
+    def __init__(self, settings, several, release, sock=None):
+        """several: tests run at a time; sock: a listening socket to use.
 
-    def __init__(self, settings, listener=None, transcribe=None):
-        """Raises IperfError 23, 35, 903, 905 if a key, a certificate, a file are of no use."""
-        self.gatekeeper = make_gatekeeper(settings)
-        if settings.quic_secrets is not None:
-            open_key_log(settings.quic_secrets).close()
-        self._made, self._again = {}, {}  # what make_once() made; when to try that again
-        self.share = Share(0.25)  # of the loop's time, for TLS handshakes
-        self._calls = []  # those that go on in threads; each has something in it once it ended
-        self._forking = 0  # how many tasks wait for their end
-        if settings.tls_only or settings.tls_cert is not None:
-            self._made[server_context] = server_context(settings.tls_cert, settings.tls_key)
-        Driver.__init__(self, settings)
-        self._listener = listener
-        self._transcribe = transcribe
-        self._sessions = []
-        self._pending = collections.OrderedDict()  # sessions whose test has not begun
-        self._most_pending = min(MAX_PENDING, descriptor_limit() // 4)
-        self._running = []  # the sessions that have a test
-        self._setting_up = []  # those that set up UDP streams, in the order of their turns
-        self.workforce = Workforce(settings.threads, 0)
-        self.ports = []  # the UDP ports of tests whose streams are set up
-        self._places = 1 if settings.one_off else settings.max_clients
-        self._spent = collections.deque(maxlen=self._places)  # cookies of the last tests
-        self._undo = None  # what to call after a test for which the listener was changed
-        self._finished = False
-        self._number = 1
-        self._strangers, self._strangers_since = 0, 0.0  # reports about these in this second
-        self.port = None
-
-    def __iter__(self):
-        stopping = False
-        try:
-            try:
-                self._listen()
-            except IperfError as error:
-                self.emit("version", first_facts(), server=True)
-                self.report(error)
-                self.error = error
-            else:
-                self._acceptor = self._loop.spawn(self._keep(self._accept))
-                if self.settings.idle_timeout and self.settings.one_off:
-                    self._loop.spawn(self._keep(self._end_when_idle))
-            while self._events or not self._is_over():
-                while self._events:
-                    yield self._events.popleft()
-                if self._stop_reason is not None and not stopping:
-                    stopping = True
-                    self._interrupt()
-                elif not self._is_over():
-                    try:
-                        self._loop.turn()
-                    except MemoryError:  # others may give some back
-                        time.sleep(0.05)
-                    if self._acceptor.done and self.error is None and not self._finished:
-                        raise as_failure(self._acceptor.error)  # rather than be a deaf server
-        finally:
-            self._loop.close()
-            for session in self._sessions:
-                session.close()
-            if self._listener:
-                self._listener.close()
-
-    def run(self):
-        """Serve until stopped, or one test with one_off.
-
-        Raises IperfError if the port cannot be listened on.
+        release: called before the socket gives way to another one, for who waits for it.
         """
-        for _ in self:
-            pass
-        if isinstance(self.error, IperfError):
-            raise self.error
+        self.socket = sock
+        self._settings = settings
+        self._several = several
+        self._release = release
+        self._undo = None  # what to call after a test for which something was changed
 
-    def watch(self, descriptor):
-        """Stop when a descriptor becomes readable, that is, when its other end is closed."""
-        def lifeline():
-            yield Wait(descriptor, READ, None)
-            self.stop()
-        self.attend(self._keep(lifeline))
+    def open(self):
+        """Listen, unless there is a socket already; returns the port. Raises IperfError 102."""
+        settings = self._settings
+        if self.socket is None:
+            self.socket = open_listener(settings.bind, settings.port, families(settings),
+                                        settings.bind_dev, 0, settings.mptcp)
+        return self.socket.getsockname()[1]
 
-    def _keep(self, make):
-        """Run a task that the server cannot do without: begin it again if it fails."""
-        while True:
-            try:
-                return (yield from make())
-            except (IperfError, Interrupted):
-                raise
-            except Exception as error:
-                self.report(as_failure(error))
-            yield from pause(0.1)
+    def close(self):
+        if self.socket is not None:
+            self.socket.close()
 
-    def _listen(self):
-        settings = self.settings
-        if self._listener is None:
-            self._listener = open_listener(settings.bind, settings.port, families(settings),
-                                           settings.bind_dev, 0, settings.mptcp)
-        self.port = self._listener.getsockname()[1]
-        self._announce()
+    def accept(self):
+        """Return a connection that has come, non-blocking, and its address, else None.
+
+        Raises OSError.
+        """
+        try:
+            sock, address = self.socket.accept()
+        except (BlockingIOError, InterruptedError, ConnectionError):
+            return None
+        sock.setblocking(False)
+        return sock, address
 
     def listen_for(self, parameters):
         """Make the connections to come those that a test asks for: buffer size, MPTCP.
 
-        The end of the test undoes it. Returns a warning, None if all is well. Raises IperfError
-        102, and then the server is over.
+        parameters: None undoes it. Returns a warning, None if all is well. Raises IperfError 102,
+        and then nobody listens any more.
         """
-        window, multipath = parameters.window, parameters.mptcp and not self.settings.mptcp
-        if self._places > 1:  # others may be on their way to this socket
+        if parameters is None:
+            undo, self._undo = self._undo, None
+            return undo and undo()
+        window, multipath = parameters.window, parameters.mptcp and not self._settings.mptcp
+        if self._several:  # others may be on their way to this socket
             if multipath:
                 return "a server of several clients needs -m for MPTCP"
             if 0 < window < _LEAST_LATE_WINDOW:
@@ -9293,9 +9218,9 @@ class Server(Driver):
                 return "a server of several clients has -w %d at the least" % _LEAST_LATE_WINDOW
             return None
         if window and not multipath:
-            before = set_accepted_window(self._listener, window)
+            before = set_accepted_window(self.socket, window)
             if before:
-                self._undo = lambda: restore_accepted_window(self._listener, before)
+                self._undo = lambda: restore_accepted_window(self.socket, before)
                 return None
         if window or multipath:
             self._undo = self._open_again
@@ -9303,114 +9228,241 @@ class Server(Driver):
         return None
 
     def _open_again(self, window=0, multipath=False):
-        self._loop.wake(self._acceptor)  # it waits on the old socket
-        place, family = self._listener.getsockname(), self._listener.family
+        self._release()
+        settings = self._settings
+        place, family = self.socket.getsockname(), self.socket.family
         host = None if place[0] in ("::", "0.0.0.0") else place[0]
-        if place[0] == "::" and not self.settings.version6:
+        if place[0] == "::" and not settings.version6:
             family = socket.AF_UNSPEC
-        self._listener.close()
-        try:
-            self._listener = open_listener(host, place[1], family, self.settings.bind_dev, window,
-                                           multipath or self.settings.mptcp)
-        except IperfError as error:
-            self.error = error
-            raise
+        self.socket.close()
+        self.socket = open_listener(host, place[1], family, settings.bind_dev, window,
+                                    multipath or settings.mptcp)
 
-    def _announce(self):
-        self.emit("version", first_facts(), server=True)
-        self.emit("listening", {"port": self.port, "test": self._number}, server=True)
 
-    def _is_over(self):
-        if self.error is not None or self._finished:
-            return not self._sessions
-        return False
+class Places:
+    """The connections that are open, and the tests that run, of which there is room for some.
 
-    def emit_for(self, number, name, data, **more):
-        """Emit an event of test `number`, and return it."""
-        return self.emit(name, data, server=True, test=number, **more)
+    closed: no test begins any more; connections: all of them; running: the Conversations that
+    have a place.
+    """
 
-    def make_record(self):
-        """Return what records the events of one test for its client."""
-        room = max(256 * 1024, KEPT_OUTPUT // self._places)
-        if self._transcribe is None or self.settings.json or self.settings.json_stream:
-            return Document(room=room, wire=True)
-        return Transcript(self._transcribe(), room)
+    def __init__(self, loop, count, evicts):
+        """count: of tests at a time; evicts: a silent client gives its place up to another one."""
+        self.closed = False
+        self.connections = []
+        self.running = []
+        self._loop = loop
+        self._count = count
+        self._evicts = evicts
+        self._evicted = set()  # tests that end for the sake of another one
+        self._pending = collections.OrderedDict()  # connections without a test, the oldest first
+        self._most_pending = min(MAX_PENDING, descriptor_limit() // 4)
+        self._spent = collections.deque(maxlen=count)  # cookies of the last tests
 
-    def _interrupt(self):
-        """Stop for good: tell the client, if one is there."""
-        error = Interrupted(self._stop_reason)
-        self._loop.wake(self._acceptor, error)
-        if not self._running:
-            self.report(error)
-        self.error = error
-        for session in self._sessions:
-            self._loop.wake(session.task, error if session in self._running else IperfError(120))
+    def enter(self, connection):
+        """Take a new connection in."""
+        self.connections.append(connection)
+        self._pending[connection] = None
 
-    def _end_when_idle(self):
-        """End a server of one test if no client comes (--idle-timeout), in a task."""
-        # differs: without -1 iperf3 opens its port anew, which cures nothing here.
-        deadline = time.monotonic() + self.settings.idle_timeout
-        while not self._finished:
-            if self._running:
-                deadline = time.monotonic() + self.settings.idle_timeout
-            elif time.monotonic() >= deadline:
-                self._finished = True
-                self._loop.wake(self._acceptor, Interrupted("idle"))
-                return
-            yield from pause(min(0.5, max(0.01, deadline - time.monotonic())))
+    def leave(self, connection):
+        """Take a closed connection off the books."""
+        self.connections.remove(connection)
+        self._pending.pop(connection, None)
 
-    # Connections
+    def is_crowded(self):
+        """Return whether more connections than may be have no test yet."""
+        return len(self._pending) > self._most_pending
 
-    def _accept(self):
-        while True:
-            try:
-                sock, address = self._listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionError):
-                yield Wait(self._listener, READ, None)
-                continue
-            except OSError as error:
-                # Out of descriptors, say: the connection waits until some are free again.
-                if self._pending:
-                    yield from self._drop_oldest(error)
-                else:
-                    for session in self._sessions:
-                        if session.awaits_stream():
-                            self._loop.wake(session.task, IperfError(204, error))
-                    yield from pause(0.05)
-                if error.errno != errno.EMFILE:
-                    yield from pause(0.05)
-                continue
-            sock.setblocking(False)
-            session = Session(self, sock, address)
-            session.task = self._loop.spawn(session.run())
-            self._sessions.append(session)
-            self._pending[session] = None
-            if len(self._pending) > self._most_pending:
-                yield from pause(0)  # for those whose cookie has come
-            if len(self._pending) > self._most_pending:
-                yield from self._drop_oldest(OSError(errno.EAGAIN, "too many connections"))
+    def drop_oldest(self, cause):
+        """End the connection that has waited for longest without a test, in a task.
 
-    def _drop_oldest(self, cause):
-        """End the connection that has waited for longest without a test, in a task."""
+        Returns whether there was one.
+        """
+        if not self._pending:
+            return False
         oldest, _ = self._pending.popitem(last=False)
-        oldest.hurries = True
+        oldest.linger = 0.0  # its descriptor is needed
         self._loop.wake(oldest.task, IperfError(114 if oldest.cookie else 106, cause))
         end = time.monotonic() + 0.05
-        while oldest in self._sessions and time.monotonic() < end:
+        while oldest in self.connections and time.monotonic() < end:
             yield from pause(0)
+        return True
 
-    def find(self, cookie):
-        """Return the session that waits for a data connection with this cookie, or None."""
-        return next((session for session in self._sessions
-                     if session.cookie == cookie and session.awaits_stream()), None)
+    def find(self, cookie, tls):
+        """Return the test that waits for a data connection like this one, or None."""
+        return next((test for test in self.running if test.takes(cookie, tls)), None)
 
     def is_spent(self, cookie):
         """Return whether a cookie is that of a test that ended lately."""
         return cookie in self._spent
 
-    def wake(self, session, error=None):
-        """Let a session look at what changed, or throw `error` into it."""
-        self._loop.wake(session.task, error)
+    def is_free(self):
+        """Return whether a new test could begin."""
+        return len(self.running) < self._count and not self.closed
+
+    def make_room(self):
+        """See that a new test can begin, in a task; returns whether it can.
+
+        If all places are taken, the test whose client has been silent for longest, if for too
+        long, is ended.
+        """
+        if self.is_free() or not self._evicts:
+            return self.is_free()
+        now = time.monotonic()
+        silent = [(test.silence(now), test) for test in self.running if test not in self._evicted]
+        seconds, test = max(silent, key=lambda row: row[0], default=(0.0, None))
+        if seconds <= SILENCE_TIMEOUT:
+            return False
+        self._evicted.add(test)
+        self._loop.wake(test.task, IperfError(144, "nothing was heard of the client for %.0f s,"
+                                                   " and another one waits" % seconds))
+        while test in self.running:
+            yield from pause(0.005)
+        return self.is_free()
+
+    def begin(self, connection, test):
+        """Give a free place to the test that a connection asks for."""
+        self._pending.pop(connection, None)
+        self.running.append(test)
+
+    def end(self, test):
+        """Take a test's place back; returns whether it had one."""
+        if test not in self.running:
+            return False
+        self.running.remove(test)
+        self._evicted.discard(test)
+        self._spent.append(test.cookie)
+        return True
+
+
+class Turns:
+    """The order in which the tests of one address set up UDP streams.
+
+    A hello does not tell whose it is, but for its address, so that it is one test at a time.
+    Whoever waits is to have a turn within TURN_PATIENCE of asking for its test: those before
+    share that time. Times are monotonic seconds.
+    """
+
+    def __init__(self):
+        self._queue = collections.OrderedDict()  # test: its address, when it asked
+        self._begun = {}  # test: when its turn began
+
+    def wait(self, test, host, asked):
+        """Note that a test wants to set up streams with an address; end() ends that."""
+        self._queue[test] = host, asked
+
+    def begin(self, test, now):
+        """Return whether it is a test's turn, which begins now."""
+        host = self._queue[test][0]
+        first = next(other for other, (place, _) in self._queue.items() if place == host)
+        if first == test:
+            self._begun[test] = now
+        return first == test
+
+    def must_end(self, test, now, quiet):
+        """Return whether a turn has to end for the sake of those that wait.
+
+        quiet: seconds since the test's last stream.
+        """
+        host = self._queue[test][0] if test in self._begun else None
+        waiting = [asked for other, (place, asked) in self._queue.items()
+                   if place == host and other != test]
+        if not waiting:
+            return False
+        begun = max(self._begun[test], waiting[0])
+        share = min((asked + TURN_PATIENCE - begun) / place
+                    for place, asked in enumerate(waiting, 1))
+        return quiet > TURN_TIMEOUT or now - begun > max(TURN_TIMEOUT, share)
+
+    def end(self, test):
+        """Let the next one have its turn."""
+        self._queue.pop(test, None)
+        self._begun.pop(test, None)
+
+
+class Rejections:
+    """The lines about connections that became no test.
+
+    So that a flood of them costs neither time nor room, those beyond some in a second are but
+    counted.
+    """
+
+    def __init__(self, spawn, emit, report):
+        """spawn: begins a task; emit: as a Driver's; report: tells an error."""
+        self._spawn, self.emit, self._report = spawn, emit, report
+        self._count, self._since = 0, 0.0  # in the second that began then
+
+    def report(self, error):
+        """Tell why a connection failed."""
+        if self._has_room():
+            self._report(error)
+
+    def warn(self, text):
+        """Tell why a connection was turned away."""
+        if self._has_room():
+            self.emit("warning", text, server=True, test=0)
+
+    def _has_room(self):
+        now = time.monotonic()
+        if now - self._since > 1.0 and self._count <= MAX_REJECTIONS:
+            self._count, self._since = 0, now
+        self._count += 1
+        if self._count == MAX_REJECTIONS + 1:
+            self._spawn(self._report_number())
+        return self._count <= MAX_REJECTIONS
+
+    def _report_number(self):
+        yield from pause(self._since + 1.0 - time.monotonic())
+        self.emit("warning", "%d more connections failed" % (self._count - MAX_REJECTIONS),
+                   server=True)
+        self._count = 0
+
+
+class Resources:
+    """What the tests of a server share: whom it lets in, workers, turns, calls that block.
+
+    gatekeeper: of known users, None if everybody may test; listen_for: see Listener; workforce: see
+    Test; turns: see Turns; ports: the UDP ones of tests whose streams are set up; share: of the
+    loop's time, for TLS handshakes.
+    """
+
+    def __init__(self, settings, places, spawn, listen_for, transcribe=None):
+        """places: of tests at a time; spawn: begins a task; transcribe: see Server.
+
+        Raises IperfError 23, 35, 903, 905 if a key, a certificate, the users' file are of no use.
+        """
+        self.gatekeeper = make_gatekeeper(settings)
+        if settings.quic_secrets is not None:
+            open_key_log(settings.quic_secrets).close()
+        self._made, self._again = {}, {}  # what make_once() made; when to try that again
+        if settings.tls_only or settings.tls_cert is not None:
+            self._made[server_context] = server_context(settings.tls_cert, settings.tls_key)
+        self.settings = settings
+        self.listen_for = listen_for
+        self.workforce = Workforce(settings.threads, 0)
+        self.turns = Turns()
+        self.ports = []
+        self.share = Share(0.25)
+        self._places = places
+        self._spawn = spawn
+        self._transcribe = transcribe
+        self._calls = []  # those that go on in threads; each has something in it once it ended
+        self._forking = 0  # how many tasks wait for their end
+
+    def allows(self, host):
+        """Return whether clients of this address are served (--allow)."""
+        if not self.settings.allow:
+            return True
+        import ipaddress
+        address = ipaddress.ip_address(host.partition("%")[0])
+        return any(address in network for network in self.settings.allow)
+
+    def make_record(self):
+        """Return what records the events of one test for its client."""
+        room = max(256 * 1024, KEPT_OUTPUT // self._places)
+        if self._transcribe is None or self.settings.json or self.settings.json_stream:
+            return Document(room=room)
+        return Transcript(self._transcribe().render, room)
 
     def call(self, function):
         """Call a function that may block, in a task; see in_thread()."""
@@ -9450,15 +9502,12 @@ class Server(Driver):
         made = self._made.get(make, KeyError())
         if isinstance(made, Exception) and time.monotonic() > self._again.get(make, 0.0):
             self._made[make] = None
-            self._loop.spawn(self._make(make))  # no client's end may end it
+            self._spawn(self._make(make))  # no client's end may end it
         while self._made[make] is None:
             yield from pause(0.005)
-        made = self._made[make]
-        if isinstance(made, IperfError):
-            raise IperfError(number, made.cause)
-        if isinstance(made, Exception):
-            raise IperfError(number, str(made) or as_failure(made).cause)
-        return made
+        if isinstance(self._made[make], Exception):
+            raise IperfError(number, str(self._made[make]) or as_failure(self._made[make]).cause)
+        return self._made[make]
 
     def _make(self, make):
         settings = self.settings
@@ -9469,124 +9518,111 @@ class Server(Driver):
         self._again[make] = time.monotonic() + STEP_TIMEOUT
         self._made[make] = made or TimeoutError("it took too long")
 
-    def allows(self, host):
-        """Return whether clients of this address are served (--allow)."""
-        if not self.settings.allow:
-            return True
-        import ipaddress
-        address = ipaddress.ip_address(host.partition("%")[0])
-        return any(address in network for network in self.settings.allow)
 
-    def is_free(self):
-        """Return whether a new test could begin."""
-        return len(self._running) < self._places and not self._finished and self.error is None
+###############################################################################
+# server ######################################################################
+###############################################################################
+# The server's side of the protocol. One loop serves every connection; a connection
+# costs a row in a table until its cookie has come. Nothing here prints.
 
-    def make_room(self):
-        """See that a new test can begin, in a task; returns whether it can.
+def server_error_text(error):
+    """Return how a server names an IperfError or Interrupted, without the program's name."""
+    if isinstance(error, Interrupted):
+        return interrupt_text("server", error.reason)
+    if error.number == 119:
+        return error_text(error)
+    if error.number == 109:
+        return "the client has unexpectedly closed the connection"
+    return "error - %s" % error_text(error)
 
-        If all places are taken, the test whose client has been silent for longest, if for too
-        long, is ended.
+
+class Server(Driver):
+    """Serve tests. Iterate over it for the events of all tests, or call run().
+
+    settings.one_off: end after one test. listener: a listening socket to use.
+    transcribe: a function that makes an object with render(event) -> lines, for clients that
+    ask for the server's output; without it they get the JSON document.
+    Server() without settings is an AttributeServer.
+    """
+
+    def __init__(self, settings, listener=None, transcribe=None):
+        """Raises IperfError 23, 35, 903, 905 if a key, a certificate, a file are of no use, 909."""
+        count = 1 if settings.one_off else settings.max_clients
+        self.resources = Resources(settings, count, self.attend, self.listen_for, transcribe)
+        Driver.__init__(self, settings)
+        self.port = None
+        self.places = Places(self._loop, count, not settings.one_off)
+        self.rejections = Rejections(self.attend, self.emit, self.report)
+        self._listener = Listener(settings, count > 1, self._release_listener, listener)
+        self._acceptor = None  # the task that waits for connections
+        self._number = 1  # of the next test
+
+    def __iter__(self):
+        stopping = False
+        try:
+            try:
+                self.port = self._listener.open()
+            except IperfError as error:
+                self.emit("version", first_facts(), server=True)
+                self.report(error)
+                self._end(error)
+            else:
+                self._announce()
+                self._acceptor = self._keep(self._accept)
+                if self.settings.idle_timeout and self.settings.one_off:
+                    self._keep(self._end_when_idle)
+            while self._events or not self._is_over():
+                while self._events:
+                    yield self._events.popleft()
+                if self._stop_reason is not None and not stopping:
+                    stopping = True
+                    self._interrupt()
+                elif not self._is_over():
+                    try:
+                        self._loop.turn()
+                    except MemoryError:  # others may give some back
+                        time.sleep(0.05)
+                    if self._acceptor.done and not self.places.closed:
+                        raise as_failure(self._acceptor.error)  # rather than listen to nobody
+        finally:
+            self._loop.close()
+            for connection in self.places.connections:
+                connection.close()
+            self._listener.close()
+
+    def run(self):
+        """Serve until stopped, or one test with one_off.
+
+        Raises IperfError if the port cannot be listened on.
         """
-        if self.is_free() or self.settings.one_off:
-            return self.is_free()
-        now = time.monotonic()
-        silent = [(session.silence(now), session) for session in self._running
-                  if not session.evicted]  # for another one that waits
-        seconds, session = max(silent, key=lambda row: row[0], default=(0.0, None))
-        if seconds <= SILENCE_TIMEOUT:
-            return False
-        session.evicted = True
-        self._loop.wake(session.task, IperfError(144, "nothing was heard of the client for %.0f s,"
-                                                      " and another one waits" % seconds))
-        while session in self._running:
-            yield from pause(0.005)
-        return self.is_free()
+        for _ in self:
+            pass
+        if isinstance(self.error, IperfError):
+            raise self.error
 
-    def begin(self, session):
-        """Give a free place to a session; returns the number of its test."""
-        self._pending.pop(session, None)
-        self._running.append(session)
-        self._number += 1
-        return self._number - 1
+    def watch(self, descriptor):
+        """Stop when a descriptor becomes readable, that is, when its other end is closed."""
+        def lifeline():
+            yield Wait(descriptor, READ, None)
+            self.stop()
+        self._keep(lifeline)
 
-    def queue_for_turn(self, session):
-        """Note that a session wants to set up UDP streams; end_turn() ends that."""
-        self._setting_up.append(session)
+    def _keep(self, make):
+        """Begin a task that the server cannot do without: it begins again if it fails."""
+        def run():
+            while True:
+                try:
+                    return (yield from make())
+                except (IperfError, Interrupted):
+                    raise
+                except Exception as error:
+                    self.report(as_failure(error))
+                yield from pause(0.1)
+        return self._loop.spawn(run())
 
-    def has_turn(self, session):
-        """Return whether no session that came before sets up UDP streams of the same address."""
-        return next(each for each in self._setting_up if each.host == session.host) is session
-
-    def must_give_way(self, session, begun, quiet):
-        """Return whether a session's turn has to end for the sake of those that wait.
-
-        begun: when the turn did; quiet: seconds since its last stream. Whoever waits is to have a
-        turn within TURN_PATIENCE of asking for it: those before share that time.
-        """
-        waiting = [each for each in self._setting_up
-                   if each is not session and each.host == session.host]
-        if not waiting or session not in self._setting_up:
-            return False
-        begun = max(begun, waiting[0].asked)
-        share = min((each.asked + TURN_PATIENCE - begun) / place
-                    for place, each in enumerate(waiting, 1))
-        return quiet > TURN_TIMEOUT or time.monotonic() - begun > max(TURN_TIMEOUT, share)
-
-    def end_turn(self, session):
-        """Let the next one have its turn."""
-        if session in self._setting_up:
-            self._setting_up.remove(session)
-
-    def complete(self, session):
-        """Take note that a session's test is over, of whatever outcome."""
-        if session not in self._running:
-            return
-        self._running.remove(session)
-        self._spent.append(session.cookie)
-        if self.error is not None:
-            return
-        if self._undo and not self.settings.one_off:
-            undo, self._undo = self._undo, None
-            undo()
-        if self.settings.one_off:
-            self._finished = True
-            self._loop.wake(self._acceptor, Interrupted("one-off"))
-            for other in self._sessions:
-                if other is not session:
-                    self._loop.wake(other.task, IperfError(121))
-        elif not self._running:
-            self._announce()
-
-    def leave(self, session):
-        """Take a closed connection off the books."""
-        self.complete(session)
-        self._sessions.remove(session)
-        self._pending.pop(session, None)
-
-    def may_report(self):
-        """Return whether one more connection that is no test's is worth a line.
-
-        So that a flood of them costs neither time nor room: those beyond some in a second are
-        but counted.
-        """
-        now = time.monotonic()
-        if now - self._strangers_since > 1.0 and self._strangers <= MAX_STRANGERS:
-            self._strangers, self._strangers_since = 0, now
-        self._strangers += 1
-        if self._strangers == MAX_STRANGERS + 1:
-            self._loop.spawn(self._report_number())
-        return self._strangers <= MAX_STRANGERS
-
-    def _report_number(self):
-        yield from pause(self._strangers_since + 1.0 - time.monotonic())
-        self.emit("warning", "%d more connections failed" % (self._strangers - MAX_STRANGERS),
-                   server=True)
-        self._strangers = 0
-
-    def report_stranger(self, error):
-        """Report why a connection failed that is no test's."""
-        if self.may_report():
-            self.report(error)
+    def _announce(self):
+        self.emit("version", first_facts(), server=True)
+        self.emit("listening", {"port": self.port, "test": self._number}, server=True)
 
     def report(self, error):
         """Report an error that is no test's."""
@@ -9596,144 +9632,204 @@ class Server(Driver):
             self.emit("end", {}, server=True)
             self.emit("done", None, ok=False, server=True)
 
+    # Connections
 
-class Session(Debugging):
-    """One connection to a server: a test's control connection, unless it turns out otherwise."""
+    def _accept(self):
+        """Take connections in, in a task."""
+        places = self.places
+        while True:
+            try:
+                accepted = self._listener.accept()
+            except OSError as error:
+                yield from self._await_descriptors(error)
+                continue
+            if accepted is None:
+                yield Wait(self._listener.socket, READ, None)
+                continue
+            connection = Connection(self, *accepted)
+            connection.task = self._loop.spawn(connection.run())
+            places.enter(connection)
+            if places.is_crowded():
+                yield from pause(0)  # for those whose cookie has come
+            if places.is_crowded():
+                yield from places.drop_oldest(OSError(errno.EAGAIN, "too many connections"))
+
+    def _await_descriptors(self, error):
+        """Let a connection that could not be accepted wait until descriptors are free again."""
+        if not (yield from self.places.drop_oldest(error)):
+            for test in self.places.running:
+                if test.awaits_stream():
+                    self._loop.wake(test.task, IperfError(204, error))
+            yield from pause(0.05)
+        if error.errno != errno.EMFILE:
+            yield from pause(0.05)
+
+    def _release_listener(self):
+        self._loop.wake(self._acceptor)  # it waits on the old socket
+
+    def listen_for(self, parameters):
+        """Make the connections to come those that a test asks for; see Listener.
+
+        Raises IperfError 102, and then the server is over.
+        """
+        try:
+            return self._listener.listen_for(parameters)
+        except IperfError as error:
+            self._end(error)
+            raise
+
+    def leave(self, connection):
+        """Take note that a connection is closed."""
+        if connection.test is not None:
+            self.complete(connection.test)
+        self.places.leave(connection)
+
+    # Tests
+
+    def begin(self, connection):
+        """Give a free place to the test that a connection asks for; returns its Conversation."""
+        emit = functools.partial(self.emit, server=True, test=self._number)
+        self._number += 1
+        test = Conversation(connection, self.resources, emit, self.complete)
+        self.places.begin(connection, test)
+        return test
+
+    def hand_over(self, sock, test):
+        """Give a test a connection that is to be one of its streams."""
+        test.offer(sock)
+        self._loop.wake(test.task)
+
+    def complete(self, test):
+        """Take note that a test is over, of whatever outcome."""
+        if not self.places.end(test) or self.places.closed:
+            return
+        if self.settings.one_off:
+            self._end()
+            self._loop.wake(self._acceptor, Interrupted("one-off"))
+            for other in self.places.connections:
+                if other.test is not test:
+                    self._loop.wake(other.task, IperfError(121))
+            return
+        self.listen_for(None)
+        if not self.places.running:
+            self._announce()
+
+    # The end
+
+    def _end(self, error=None):
+        """Begin no test any more. error: what ended the server, None if it has done its duty."""
+        self.error = error
+        self.places.closed = True
+
+    def _is_over(self):
+        return self.places.closed and not self.places.connections
+
+    def _interrupt(self):
+        """Stop for good: tell the client, if one is there."""
+        error = Interrupted(self._stop_reason)
+        self._loop.wake(self._acceptor, error)
+        if not self.places.running:
+            self.report(error)
+        self._end(error)
+        for connection in self.places.connections:
+            running = connection.test in self.places.running
+            self._loop.wake(connection.task, error if running else IperfError(120))
+
+    def _end_when_idle(self):
+        """End a server of one test if no client comes (--idle-timeout), in a task."""
+        # differs: without -1 iperf3 opens its port anew, which cures nothing here.
+        deadline = time.monotonic() + self.settings.idle_timeout
+        while not self.places.closed:
+            if self.places.running:
+                deadline = time.monotonic() + self.settings.idle_timeout
+            elif time.monotonic() >= deadline:
+                self._end()
+                self._loop.wake(self._acceptor, Interrupted("idle"))
+                return
+            yield from pause(min(0.5, max(0.01, deadline - time.monotonic())))
+
+
+def send_last(sock, data):
+    """Send the last bytes to a peer, if they go."""
+    try:
+        if data:
+            sock.send(data)
+    except OSError:
+        pass
+
+
+class Connection:
+    """A connection to a server, until it is known what for.
+
+    It brings a cookie: that of a test which waits for data connections, or that of a new test,
+    whose control connection this is then.
+
+    sock: None once it is closed or handed over; cookie: None until it has come; test: its
+    Conversation, once it has a place; keepalive: the control connection's, for the events;
+    probed: the system probes it; linger: for how many seconds its end may take.
+    """
 
     def __init__(self, server, sock, address):
         self.task = None
+        self.sock = sock
+        self.peer = plain_address(address)
         self.cookie = None
+        self.test = None
+        self.keepalive = None
+        self.probed = False
+        self.linger = CLOSING_TIMEOUT
         self._server = server
-        self.settings = server.settings
-        self.control = sock
-        self._peer = plain_address(address)
-        self.host = self._peer[0]
-        self._number = 0  # of the test, once this session holds the server
-        self._test = None
-        self._parameters = None
-        self._record = None  # of the events, if the client asked for it
-        self._transport = None
-        self._arrivals = None  # of the streams
-        self._keepalive = None  # of the control connection
-        self._keeps_alive = False  # the system probes the control connection
-        self._begun = self._stepped = 0.0  # when the test, and its present step, began
-        self._reported = False  # the summary went out
-        self._keeps_waiting = False  # the present step is not the client's, but the server's
-        self.asked = self._turn = 0.0  # when the client asked for the test, and had its turn
-        self.evicted = False  # the server ends the test for the sake of another one
-        self.hurries = False  # the server needs the descriptor
-
-    def awaits_stream(self):
-        """Return whether it waits for a data connection to the server's port."""
-        test = self._test
-        return (test is not None and self._arrivals.takes_connections
-                and not (test.started or test.closed)
-                and len(test.streams) + self._arrivals.pending() < len(test.ids))
-
-    def offer(self, sock):
-        """Take a data connection of the test's, which another session turned out to be."""
-        self._arrivals.offer(sock)
-        self._server.wake(self)
 
     def close(self):
         """Release everything, at once."""
-        for each in (self._arrivals, self._test, self._transport):
-            if each is not None:
-                each.close()
-        if self.control is not None:
-            self.control.close()
-            self.control = None
-
-    def silence(self, now):
-        """Return for how many seconds longer than it may the client of a test has been silent."""
-        test = self._test
-        if self._keeps_waiting or (self._arrivals and self._arrivals.pending()):
-            return 0.0
-        if test is not None and test.started and not test.finished:
-            quiet = test.health.silence(now)
-            # UDP that this end sends tells nothing, but the client's system answers keepalives.
-            if not test.health.signs_of_life() and self._keeps_alive and self.control is not None:
-                quiet = max(quiet, heard_seconds(self.control))
-            return quiet
-        if (test is None or not test.started) and now - self._begun > SETUP_TIMEOUT:
-            return now - self._begun
-        return now - self._stepped
-
-    # What the transports need, besides `control`, `host`, `cookie` and `settings`
-
-    @property
-    def ports(self):
-        """The UDP ports of all tests whose streams are set up."""
-        return self._server.ports
-
-    def allows(self, host):
-        """Return whether clients of this address are served."""
-        return self._server.allows(host)
-
-    def adapt_listener(self, parameters):
-        """Make the server's port such as the test asks for; returns a warning, or None."""
-        return self._server.listen_for(parameters)
-
-    def make_once(self, make, number):
-        return self._server.make_once(make, number)
-
-    def emit(self, name, data, **more):
-        """Emit an event of the test."""
-        event = self._server.emit_for(self._number, name, data, **more)
-        if self._record is not None:
-            self._record.add(event)
-
-    # The conversation, step by step
+        if self.test is not None:
+            self.test.close()
+        if self.sock is not None:
+            self.sock.close()
+            self.sock = None
 
     def run(self):
+        """Greet the client, and run the test that it asks for, in a task."""
         try:
-            yield from self._converse()
+            if (yield from self._greet()):
+                yield from self._serve()
         except (IperfError, Interrupted):
             pass  # the server's own end, or that it needs the place, before there was a test
         except Exception as error:  # whatever it is, the other connections go on
-            self._server.report_stranger(as_failure(error))
+            self._server.rejections.report(as_failure(error))
         finally:
             try:
                 self.close()
             finally:
                 self._server.leave(self)
 
-    def _converse(self):
-        if not (yield from self._greet()):
-            return
-        if not (yield from self._server.make_room()):
+    def _serve(self):
+        """Run a test, if there is a place for it."""
+        places = self._server.places
+        if not (yield from places.make_room()):
             yield from self._deny()
             return
         document = yield from self._read_parameters()
         if document is None:
             return
-        if not (yield from self._server.make_room()):
+        if not (yield from places.make_room()):
             yield from self._deny()
             return
-        self._number = self._server.begin(self)
-        self.asked = self._begun = self._stepped = time.monotonic()
-        try:
-            yield from self.keep_waiting(self._prepare_test(document))
-            yield from self._create_streams()
-            yield from self._measure()
-            yield from self._exchange_results()
-            yield from self._finish()
-        except Exception as error:
-            self._fail(as_failure(error))
+        self.test = self._server.begin(self)
+        yield from self.test.run(document)
         yield from self._say_good_bye(b"")
 
     def _greet(self):
         """Read the cookie; returns whether this is a new test's control connection."""
-        begun = bytearray()
+        server, begun = self._server, bytearray()
 
         def fail(cause, data):
             begun.extend(data)
             return IperfError(106, cause or "the connection was closed")
         deadline = time.monotonic() + STEP_TIMEOUT
         first = yield from self._await_byte(deadline)
-        if first and not self._server.allows(self.host):
-            if self._server.may_report():
-                self.emit("warning", "%s is not allowed to test" % self.host)
+        if first and not server.resources.allows(self.peer[0]):
+            server.rejections.warn("%s is not allowed to test" % self.peer[0])
             yield from self._say_good_bye(_TLS_REFUSAL if first[0] == TLS_HELLO else
                                           encode_error(IperfError(142)))
             return False
@@ -9741,7 +9837,7 @@ class Session(Debugging):
             if first and first[0] == TLS_HELLO:
                 deadline = yield from self._accept_tls(deadline)
             try:
-                data = yield from read_exactly(self.control, COOKIE_SIZE, deadline, fail)
+                data = yield from read_exactly(self.sock, COOKIE_SIZE, deadline, fail)
             except IperfError:
                 check_cookie(bytes(begun))
                 raise
@@ -9751,18 +9847,18 @@ class Session(Debugging):
             # differs: a connection that brings nothing (a probe, a port scan) is no test, nor
             # an error worth a line.
             if begun or error.number == 903:
-                self._server.report_stranger(error)
+                server.rejections.report(error)
                 yield from self._say_good_bye(b"")
             return False
-        if self.settings.tls_only and not self._has_tls():
-            if self._server.may_report():
-                self.emit("warning", "%s wants a test without TLS" % self.host)
+        tls = isinstance(self.sock, TlsSocket)
+        if server.settings.tls_only and not tls:
+            server.rejections.warn("%s wants a test without TLS" % self.peer[0])
             yield from self._deny(IperfError(908))
             return False
-        session = self._server.find(data)
-        if session is not None and session._has_tls() == self._has_tls():
-            sock, self.control = self.control, None
-            session.offer(sock)
+        test = server.places.find(data, tls)
+        if test is not None:
+            sock, self.sock = self.sock, None
+            server.hand_over(sock, test)
             return False
         self.cookie = bytes(data)
         return True
@@ -9771,9 +9867,9 @@ class Session(Debugging):
         """Return the client's first byte, in a task, b"" if there is none; it stays unread."""
         while True:
             try:
-                return self.control.recv(1, socket.MSG_PEEK)
+                return self.sock.recv(1, socket.MSG_PEEK)
             except (BlockingIOError, InterruptedError):
-                if (yield Wait(self.control, READ, deadline)) == TIMED_OUT:
+                if (yield Wait(self.sock, READ, deadline)) == TIMED_OUT:
                     return b""
             except OSError:
                 return b""  # the reader of the cookie will meet it, too
@@ -9783,23 +9879,20 @@ class Session(Debugging):
 
         That is later by the time that the server took for its certificate. Raises IperfError 903.
         """
-        before = time.monotonic()
-        context = yield from self._server.make_once(server_context, 903)
+        resources, before = self._server.resources, time.monotonic()
+        context = yield from resources.make_once(server_context, 903)
         deadline += time.monotonic() - before
-        sock, self.control = self.control, None
-        self.control = yield from secure(sock, context, None, deadline, share=self._server.share)
+        sock, self.sock = self.sock, None
+        self.sock = yield from secure(sock, context, None, deadline, share=resources.share)
         return deadline
-
-    def _has_tls(self):
-        return isinstance(self.control, TlsSocket)
 
     def _read_parameters(self):
         """Ask for the parameters; returns the document, None if there is none."""
-        sock, deadline = self.control, time.monotonic() + STEP_TIMEOUT
+        sock, deadline = self.sock, time.monotonic() + STEP_TIMEOUT
         try:
-            self._keepalive = prepare_control(sock, self.settings)
-            if self.settings.cntl_ka is None:
-                self._probe_idle_control()
+            self.keepalive = prepare_control(sock, self._server.settings)
+            if self._server.settings.cntl_ka is None:
+                self._probe_when_idle()
             yield from write_all(sock, encode_state(PARAM_EXCHANGE), deadline, 111)
             return (yield from read_frame(sock, deadline, MAX_PARAMETERS, 114))
         except Quit:  # it only wanted to connect
@@ -9809,20 +9902,20 @@ class Session(Debugging):
             if error.number in (120, 121):  # the server's own end
                 return None
             # A data connection that came too late is not worth a line.
-            if not self._server.is_spent(self.cookie):
-                self._server.report_stranger(error)
+            if not self._server.places.is_spent(self.cookie):
+                self._server.rejections.report(error)
             yield from self._say_good_bye(encode_error(error))
             return None
 
-    def _probe_idle_control(self):
+    def _probe_when_idle(self):
         """Let the system probe the control connection, which is idle while a test runs.
 
         A cut link is no reason to end the test as long as nobody else waits, so that the probes
         may go unanswered for as long as the data.
         """
         try:
-            set_keepalive(self.control, 3, 3, int(DATA_TIMEOUT) // 3)
-            self._keeps_alive = True
+            set_keepalive(self.sock, 3, 3, int(DATA_TIMEOUT) // 3)
+            self.probed = True
         except IperfError:
             pass
 
@@ -9833,17 +9926,131 @@ class Session(Debugging):
 
     def _say_good_bye(self, data):
         """Send the last bytes of a conversation, if they go, and close."""
-        self._send_last(data)
-        sock, self.control = self.control, None
+        sock, self.sock = self.sock, None
         if sock is not None:
-            yield from close_orderly(sock, 0.0 if self.hurries else CLOSING_TIMEOUT)
+            send_last(sock, data)
+            yield from close_orderly(sock, self.linger)
 
-    def _send_last(self, data):
+
+class ClientClock:
+    """The time that a client takes for a test: it stands still while the server is at work.
+
+    begun, stepped: when the test and its present step began (monotonic), later by what the server
+    took of them; stands: the server is at work.
+    """
+
+    def __init__(self):
+        self.begun = self.stepped = time.monotonic()
+        self.stands = False
+
+    def step(self):
+        """Begin the client's next step; returns its deadline."""
+        self.stepped = time.monotonic()
+        return self.stepped + STEP_TIMEOUT
+
+    def stop_for(self, step):
+        """Stand still while a step of the server's (a generator) runs; returns its result."""
+        before, self.stands = time.monotonic(), True
         try:
-            if data and self.control is not None:
-                self.control.send(data)
-        except OSError:
-            pass
+            return (yield from step)
+        finally:
+            waited, self.stands = time.monotonic() - before, False
+            self.begun += waited
+            self.stepped += waited
+
+    def silence(self, now, setting_up):
+        """Return for how many seconds the client has kept the server waiting.
+
+        setting_up: its steps so far may not take longer than SETUP_TIMEOUT together.
+        """
+        if setting_up and now - self.begun > SETUP_TIMEOUT:
+            return now - self.begun
+        return now - self.stepped
+
+
+class Conversation(Debugging):
+    """What a server and a client say about one test, from its parameters to its results.
+
+    phase: the state of the protocol that the server has sent last, IPERF_DONE once the test is
+    over; task: runs run(); control: the connection; host: the client's address.
+    """
+
+    def __init__(self, connection, resources, emit, complete):
+        """emit: function that takes (event name, data, **more) and returns the event.
+
+        complete: called with this conversation when the test is over, of whatever outcome.
+        """
+        self.task = connection.task
+        self.cookie = connection.cookie
+        self.host = connection.peer[0]
+        self.settings = resources.settings
+        self.phase = PARAM_EXCHANGE
+        self.resources = resources
+        self._emit_event, self._complete = emit, complete
+        self._clock = ClientClock()
+        self._asked = self._clock.begun  # when the client asked for the test
+        self.control = connection.sock
+        self._peer = connection.peer
+        self._keepalive = connection.keepalive
+        self._probed = connection.probed
+        self._test = None
+        self._parameters = None
+        self._record = None  # of the events, if the client asked for it
+        self._transport = None
+        self._arrivals = None  # of the streams
+
+    def close(self):
+        """Release everything but the control connection, at once."""
+        for each in (self._arrivals, self._test, self._transport):
+            if each is not None:
+                each.close()
+
+    def awaits_stream(self):
+        """Return whether a connection to the server's port is due, to be one of the streams."""
+        return (self.phase == CREATE_STREAMS and self._arrivals.takes_connections
+                and self._arrivals.pending() + len(self._test.streams) < len(self._test.ids))
+
+    def takes(self, cookie, tls):
+        """Return whether a connection with this cookie, within TLS or not, is one that is due."""
+        return cookie == self.cookie and tls == self._has_tls() and self.awaits_stream()
+
+    def offer(self, sock):
+        """Take a connection that is to be one of the streams."""
+        self._arrivals.offer(sock)
+
+    def silence(self, now):
+        """Return for how many seconds longer than it may the client has been silent."""
+        if self._clock.stands or (self._arrivals and self._arrivals.pending()):
+            return 0.0
+        if self.phase != TEST_RUNNING:
+            return self._clock.silence(now, self.phase in (
+                PARAM_EXCHANGE, CREATE_STREAMS, TEST_START))
+        quiet = self._test.health.silence(now)
+        # UDP that this end sends tells nothing, but the client's system answers keepalives.
+        if not self._test.health.signs_of_life() and self._probed:
+            quiet = max(quiet, heard_seconds(self.control))
+        return quiet
+
+    def emit(self, name, data, **more):
+        event = self._emit_event(name, data, **more)
+        if self._record is not None:
+            self._record.add(event)
+
+    # Step by step
+
+    def run(self, document):
+        """Run the test, in a task. document: the client's parameters."""
+        try:
+            yield from self.keep_waiting(self._prepare_test(document))
+            yield from self._create_streams()
+            yield from self._measure()
+            yield from self._exchange_results()
+            yield from self._finish()
+        except Exception as error:
+            self._fail(as_failure(error))
+
+    def _has_tls(self):
+        return isinstance(self.control, TlsSocket)
 
     def _add_stream(self, sock):
         """Give the test a stream whose worker runs on the CPU that the client chose (-A)."""
@@ -9859,14 +10066,8 @@ class Session(Debugging):
                     pass  # some are gone
 
     def keep_waiting(self, step):
-        """Run a step (a generator) for which the client waits: its clocks stand still."""
-        before, self._keeps_waiting = time.monotonic(), True
-        try:
-            return (yield from step)
-        finally:
-            waited, self._keeps_waiting = time.monotonic() - before, False
-            self._begun += waited
-            self._stepped += waited
+        """Run a step (a generator) for which the client waits."""
+        return self._clock.stop_for(step)
 
     def _prepare_test(self, document):
         """Do what comes before the client's streams may, in a task."""
@@ -9886,14 +10087,14 @@ class Session(Debugging):
         yield from self._authorize()
         yield from transport.prepare(self)
         if parameters.get_server_output:
-            self._record = self._server.make_record()
+            self._record = self.resources.make_record()
         if transport.takes_turns:
             yield from self._wait_for_turn()
         self._arrivals = transport.listen(self)
         for text in self._arrivals.warnings:
             self.emit("warning", text)
-        yield from self._server.await_calls(0.1)  # else it gets threads
-        self._test = Test(transport, self.emit, self._server.workforce)
+        yield from self.resources.await_calls(0.1)  # else it gets threads
+        self._test = Test(transport, self.emit, self.resources.workforce)
         yield from self._test.open_file(time.monotonic() + STEP_TIMEOUT)
         self._describe_test()
 
@@ -9926,10 +10127,11 @@ class Session(Debugging):
         while not test.is_prepared():
             if test.is_complete():
                 self._end_set_up()  # what is left of it disturbs nobody
-            # A QUIC handshake has a deadline of its own.
-            deadline = self._stepped + STEP_TIMEOUT + (QUIC_TIMEOUT if test.is_complete() else 0.0)
+            deadline = self._clock.stepped + STEP_TIMEOUT
+            if test.is_complete():
+                deadline += QUIC_TIMEOUT  # a handshake has a deadline of its own
             if len(test.streams) != count or arrivals.pending():
-                self._stepped, count, looked = time.monotonic(), len(test.streams), False
+                self._clock.stepped, count, looked = time.monotonic(), len(test.streams), False
             elif time.monotonic() > deadline and not looked:
                 looked = True
                 yield from pause(0.1)  # if it was this host that stood still, they are there
@@ -9952,7 +10154,7 @@ class Session(Debugging):
         sockets = yield from self._arrivals.take(deadline)
         try:
             for sock in sockets:
-                yield from self.keep_waiting(self._server.await_calls())
+                yield from self.keep_waiting(self.resources.await_calls())
                 self._add_stream(sock)
                 yield from pause(0)  # a new process takes milliseconds: others have a turn
         except BaseException:
@@ -9961,26 +10163,25 @@ class Session(Debugging):
             raise
 
     def _wait_for_turn(self):
-        """Wait until no other session sets up UDP streams of the same address, in a task."""
-        self._server.queue_for_turn(self)
-        while not self._server.has_turn(self):
+        """Wait until no other test sets up UDP streams of the same address, in a task."""
+        turns = self.resources.turns
+        turns.wait(self, self.host, self._asked)
+        while not turns.begin(self, time.monotonic()):
             if (yield Wait(self.control, READ, time.monotonic() + 0.02)) == READY:
                 yield from self._read_state()  # the client is gone
-            if time.monotonic() - self.asked > LONGEST_WAIT:
+            if time.monotonic() - self._asked > LONGEST_WAIT:
                 raise IperfError(121, "too many others of this address set up streams")
-        self._turn = time.monotonic()
 
     def _holds_up_others(self):
         """Return whether a client takes too long while others of its address wait."""
-        quiet = time.monotonic() - self._stepped
-        return self._transport.takes_turns and self._server.must_give_way(
-            self, self._turn, quiet)
+        now = time.monotonic()
+        return self.resources.turns.must_end(self, now, now - self._clock.stepped)
 
     def _end_set_up(self):
         """Release what only the set-up of the streams needs."""
         if self._arrivals is not None:
             self._arrivals.close()
-        self._server.end_turn(self)
+        self.resources.turns.end(self)
 
     def _check_limits(self):
         """Refuse what this server's operator does not allow. Raises IperfError 27, 37."""
@@ -10005,7 +10206,7 @@ class Session(Debugging):
 
     def _authorize(self):
         """Let in only whom the users' file names, in a task. Raises IperfError 142."""
-        gatekeeper = self._server.gatekeeper
+        gatekeeper = self.resources.gatekeeper
         if gatekeeper is None:
             return
         try:
@@ -10015,7 +10216,7 @@ class Session(Debugging):
         if not 0 < len(token) <= MAX_TOKEN:
             raise IperfError(142)
         # A thread, since the key may be used by a command that takes its time.
-        admitted = yield from self._server.call(lambda: gatekeeper.admits(token))
+        admitted = yield from self.resources.call(lambda: gatekeeper.admits(token))
         if isinstance(admitted, Exception):  # which is no fault of the client's
             raise IperfError(142, str(as_failure(admitted)))
         if admitted is not True:
@@ -10034,6 +10235,7 @@ class Session(Debugging):
 
     def _send_state(self, state):
         self._debug(3, "State change: State set to " + state_text(state))
+        self.phase = state
         yield from write_all(self.control, encode_state(state),
                              time.monotonic() + STEP_TIMEOUT, 111)
 
@@ -10045,7 +10247,7 @@ class Session(Debugging):
             return IperfError(112, cause)
         data = yield from read_exactly(self.control, 1, time.monotonic() + STEP_TIMEOUT, fail)
         state, = struct.unpack("!b", data)
-        if state == TEST_END and self._test is not None and self._test.started:
+        if state == TEST_END and self.phase == TEST_RUNNING:
             return
         if state == CLIENT_TERMINATE:
             raise IperfError(119)
@@ -10081,19 +10283,17 @@ class Session(Debugging):
                                               "test is terminated by the server"))
             if parameters.time and now > over + OVERTIME:
                 self._transport.end_senders(test.streams)
-        self._stepped = now
+        self._clock.step()
         yield from self.keep_waiting(test.stop(now))
         test.end_streams()
         test.emit_last_interval()
         test.emit_end()
-        self._reported = True
 
     def _exchange_results(self):
         test, sock = self._test, self.control
         yield from self._send_state(EXCHANGE_RESULTS)
-        self._stepped = time.monotonic()
-        document = yield from read_frame(sock, self._stepped + STEP_TIMEOUT,
-                                         results_limit(len(test.ids)), 117)
+        document = yield from read_frame(sock, self._clock.step(), results_limit(len(test.ids)),
+                                         117)
         self._debug_document("get_results", document)
         test.remote = results_from_json(document, test.ids)
         output, self._record = self._record and self._record.server_output(), None
@@ -10103,9 +10303,8 @@ class Session(Debugging):
         yield from self._send_state(DISPLAY_RESULTS)
 
     def _finish(self):
-        self._stepped = time.monotonic()
         try:
-            yield from read_exactly(self.control, 1, self._stepped + STEP_TIMEOUT,
+            yield from read_exactly(self.control, 1, self._clock.step(),
                                     lambda cause, _: IperfError(108, cause))
         except IperfError:
             pass  # 3.2 and 3.3 close here; the test is complete in any case
@@ -10115,14 +10314,15 @@ class Session(Debugging):
 
     def _done(self, ok):
         """Report the end of the test, and let the next client in while this one closes."""
-        parameters = self._parameters
+        parameters, self.phase = self._parameters, IPERF_DONE
         self.emit("done", None, ok=ok, title=parameters.title if parameters else None,
                    extra_data=parameters.extra_data if parameters else None)
-        self._server.complete(self)
+        self._complete(self)
 
     def _fail(self, error):
         """Report why the test is over, also to the client."""
         test = self._test
+        reported = self.phase in (EXCHANGE_RESULTS, DISPLAY_RESULTS, IPERF_DONE)
         if test is not None:
             error = test.health.explain(error)
         self._end_set_up()
@@ -10131,7 +10331,7 @@ class Session(Debugging):
             last_words = encode_state(SERVER_TERMINATE)
         else:
             last_words = b"" if quiet else encode_error(error)
-        if test is not None and not self._reported:
+        if test is not None and not reported:
             test.finish(time.monotonic())
             test.emit_last_interval()
         if not quiet:
@@ -10139,10 +10339,10 @@ class Session(Debugging):
             self.emit("error", text, line=with_remark(error, text))
         if test is None:
             self.emit("end", {})
-        elif not self._reported:
+        elif not reported:
             test.emit_end(test.started)
         # Before the data connections break, which would be all that the client knows.
-        self._send_last(last_words)
+        send_last(self.control, last_words)
         if test is not None:
             test.close()
         self._done(False)

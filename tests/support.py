@@ -313,6 +313,23 @@ def set_up(port, source="127.0.0.1", **parameters):
     return sock, cookie
 
 
+def conversation(sock=None, host="127.0.0.1", spawn=None, **settings):
+    """Return the Conversation of a server about a test, and the list that its events go to.
+
+    sock: the control connection; spawn: begins a task. Its cookie is the one of the test.
+    """
+    events, done = [], []
+
+    def emit(name, data, **more):
+        events.append((name, data))
+        return pyperf3.Event(event=name, data=data)
+    connection = pyperf3.Connection(None, sock, (host, 1))
+    connection.cookie = bytes(pyperf3.make_cookie())
+    resources = pyperf3.Resources(pyperf3.Settings(server=True, **settings), 1, spawn,
+                                  lambda parameters: None)
+    return pyperf3.Conversation(connection, resources, emit, done.append), events
+
+
 def decode_json(data, room=2 ** 40):
     """Return the value of a JSON text as a peer's is read. Raises ValueError."""
     reading = pyperf3.JsonReader(data, room).read()

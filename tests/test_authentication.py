@@ -413,19 +413,14 @@ class Users(Keys):
                 " such file or directory\n")
 
     def test_tokens_that_no_key_takes_cost_no_thread(self):
-        server = pyperf3.Server(pyperf3.Settings(server=True, authorized_users_path=self.path(
-            "users"), rsa_private_key_path=self.path("pkcs8.pem")))
-        self.addCleanup(server._loop.close)
-        sockets = socket.socketpair()
-        session = pyperf3.Session(server, sockets[0], ("127.0.0.1", 1))
-        self.addCleanup(sockets[1].close)
-        self.addCleanup(session.close)
-        session._parameters = pyperf3.Parameters()
-        server.gatekeeper.admits = None  # would be called
+        conversation, _ = support.conversation(
+            authorized_users_path=self.path("users"), rsa_private_key_path=self.path("pkcs8.pem"))
+        conversation._parameters = pyperf3.Parameters()
+        conversation.resources.gatekeeper.admits = None  # would be called
         for size in (0, 2049, 6000):
-            session._parameters.token = base64.b64encode(b"x" * size).decode("ascii")
+            conversation._parameters.token = base64.b64encode(b"x" * size).decode("ascii")
             with self.assertRaises(pyperf3.IperfError) as caught:
-                next(session._authorize())
+                next(conversation._authorize())
             self.assertEqual(caught.exception.number, 142)
 
     def test_threads_are_some_at_a_time(self):
@@ -441,7 +436,7 @@ class Users(Keys):
             with lock:
                 now[0] -= 1
             return True
-        tasks = [server._loop.spawn(server.call(work)) for _ in range(20)]
+        tasks = [server.attend(server.resources.call(work)) for _ in range(20)]
         while not all(task.done for task in tasks):
             server._loop.turn()
         self.assertLessEqual(most[0], 4)
@@ -730,8 +725,9 @@ class Passwords(Keys):
             rsa_private_key_path=self.path("locked8.pem"),
             authorized_users_path=self.path("users"))
         server = pyperf3.Server(settings)
-        self.assertTrue(server.gatekeeper.admits(base64.b64decode(self.token())))
-        self.assertFalse(server.gatekeeper.admits(base64.b64decode(self.token(password="x"))))
+        gatekeeper = server.resources.gatekeeper
+        self.assertTrue(gatekeeper.admits(base64.b64decode(self.token())))
+        self.assertFalse(gatekeeper.admits(base64.b64decode(self.token(password="x"))))
 
 
 class Interop(Keys):

@@ -514,29 +514,5 @@ class Tasks(unittest.TestCase):
                     self.assertEqual((tasks[0].done, tasks[0].error), (True, failure))
                     self.assertEqual(loop._waiting, [])
 
-    def test_processes_of_many_streams_were_made_in_one_go(self):
-        """Others waited for 0.4 s when a client had -P 128."""
-        server, log = pyperf3.Server(pyperf3.Settings(server=True, max_clients=2)), []
-        self.addCleanup(server._loop.close)
-
-        class Session:
-            def awaits_stream(self):
-                return True
-
-            def attach(self, sock):
-                log.append("made")
-
-        def other():
-            for _ in range(5):
-                log.append("served")
-                yield from pyperf3.pause(0)
-        for _ in range(5):
-            server.hand_over(None, Session())
-        task = server._loop.spawn(other())
-        while not task.done:
-            server._loop.turn()
-        self.assertEqual(log, ["made", "served"] * 5)
-
-
 if __name__ == "__main__":
     sys.exit(unittest.main())

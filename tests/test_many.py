@@ -347,20 +347,17 @@ class Turns(Case):
 
     def test_making_credentials_and_looking_at_them_was_silence(self):
         """So was the time in which data connections waited to be attached."""
-        server = pyperf3.Server(pyperf3.Settings(server=True, port=support.free_port()))
-        session = pyperf3.Session(server, None, ("192.0.2.1", 1))
-        session._begun = session._stepped = time.monotonic() - 100.0
+        conversation, _ = support.conversation()
 
         def step():
-            self.assertEqual(session.silence(time.monotonic()), 0.0)
+            self.assertEqual(conversation.silence(time.monotonic() + 100.0), 0.0)
             yield
-        self.assertGreater(session.silence(time.monotonic()), 99.0)
-        for _ in session._keep_waiting(step()):
-            self.assertEqual(session.silence(time.monotonic()), 0.0)
-        self.assertGreater(session.silence(time.monotonic()), 99.0)
-        server._arrivals.append((None, session))
-        self.assertEqual(session.silence(time.monotonic()), 0.0)
-        server._arrivals.clear()
+        self.assertGreater(conversation.silence(time.monotonic() + 100.0), 99.0)
+        for _ in conversation.keep_waiting(step()):
+            self.assertEqual(conversation.silence(time.monotonic() + 100.0), 0.0)
+        self.assertGreater(conversation.silence(time.monotonic() + 100.0), 99.0)
+        conversation._arrivals = types.SimpleNamespace(pending=lambda: 1)
+        self.assertEqual(conversation.silence(time.monotonic() + 100.0), 0.0)
 
 
 class Doors(unittest.TestCase):
@@ -424,11 +421,9 @@ class Doors(unittest.TestCase):
             real, pyperf3.datagram_socket = pyperf3.datagram_socket, lambda family: Sock(
                 family, socket.SOCK_DGRAM)
             try:
-                session = types.SimpleNamespace(
-                    control=control, settings=pyperf3.Settings(), host="127.0.0.1", sources=[],
-                    allows=lambda host: True)
-                transport = pyperf3.make_transport(session.settings, parameters, True)
-                source = transport.listen(session)
+                conversation, _ = support.conversation(control)
+                transport = pyperf3.make_transport(conversation.settings, parameters, True)
+                source = transport.listen(conversation)
                 hello.sendto(pyperf3.HELLO, source.socket.getsockname())
                 hello.settimeout(0.02)
                 streams, answer, end = [], b"", time.monotonic() + 20.0

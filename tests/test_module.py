@@ -304,7 +304,7 @@ import os, signal, sys, threading, time
 import pyperf3
 def figures():
     end = time.monotonic() + 20
-    while server._sessions and time.monotonic() < end:
+    while server.places.connections and time.monotonic() < end:
         time.sleep(0.01)  # the last ones are closing
     with open("/proc/self/status") as file:
         memory = [line.split()[1] for line in file if line.startswith("VmRSS")]

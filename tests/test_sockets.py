@@ -454,20 +454,31 @@ class Associations(unittest.TestCase):
 
     def take_in(self, **settings):
         """Let a client's association come; returns the sockets that became streams."""
-        server = pyperf3.Server(pyperf3.Settings(server=True, port=support.free_port(), **settings))
-        session = pyperf3.Session(server, None, ("127.0.0.1", 1))
-        session.cookie, session._parameters = pyperf3.make_cookie(), pyperf3.Parameters()
-        session._parameters.tos, taken = 184, []
-        session._add_stream, session._look_at_control = taken.append, lambda: iter(())
-        with socket.socket() as session._listener, socket.socket() as client:
-            session._listener.bind(("127.0.0.1", 0))
-            session._listener.listen(1)
-            client.connect(session._listener.getsockname())
-            client.sendall(session.cookie)
-            server._loop.spawn(session._accept_association())
-            support.wait_until(lambda: server._loop.turn() or not (
-                server._loop._waiting or server._loop._ready), "the end of the step")
-        server._loop.close()
+        loop, taken = pyperf3.Loop(), []
+        self.addCleanup(loop.close)
+        conversation, _ = support.conversation(**settings)
+        parameters = pyperf3.Parameters()
+        parameters.protocol, parameters.tos = "SCTP", 184
+        transport = pyperf3.make_transport(conversation.settings, parameters, True)
+        with socket.socket() as listener, socket.socket() as client:
+            conversation.control = listener
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            real, pyperf3.sctp_socket = pyperf3.sctp_socket, lambda family: socket.socket(family)
+            setters, pyperf3.SOCKET_OPTIONS = pyperf3.SOCKET_OPTIONS, [
+                each for each in pyperf3.SOCKET_OPTIONS if each.name == "tos"]
+            listener.bind(("127.0.0.1", 0))
+            try:
+                arrivals = transport.listen(conversation)
+                client.connect(listener.getsockname())
+                client.sendall(conversation.cookie)
+
+                def take():
+                    taken.extend((yield from arrivals.take(time.monotonic() + 5.0)))
+                task = loop.spawn(take())
+                support.wait_until(lambda: loop.turn() or task.done, "the end of the step")
+                arrivals.close()
+            finally:
+                pyperf3.sctp_socket, pyperf3.SOCKET_OPTIONS = real, setters
         return taken
 
     def test_type_of_service_was_not_set(self):
