@@ -166,6 +166,7 @@ MAX_FLOW_LABEL = 2 ** 20 - 1  # RFC 6437
 MIN_INTERVAL, MAX_INTERVAL = 0.1, 60.0  # seconds
 DEFAULT_LIMIT_INTERVAL = 5.0  # seconds of --server-bitrate-limit's average
 MAX_CPU = 1024  # number of a CPU
+MAX_INT = 2 ** 31 - 1  # of C's int
 
 MAX_PARAMETERS = 8192  # bytes of JSON; iperf3 since 3.18
 MAX_DISCARDED = 1024 * 1024  # bytes that a peer may still send when its connection is closed
@@ -208,140 +209,137 @@ OVERTIME = 1.0  # seconds after its time, after which a server sends no more dat
 # errors ######################################################################
 ###############################################################################
 # One exception for everything that can go wrong in a test. Its number is
-# iperf3's own: a server sends it to its client.
+# iperf3's own: a server sends it to its client. And what clears up after errors.
 
-# number: (text, whether the system's text for errno follows)
+# By number. Behind a colon stands the system's text for errno.
 ERRORS = {
-    0: ("no error", False),
-    1: ("cannot be both server and client", False),
-    2: ("must either be a client (-c) or server (-s)", False),
-    3: ("some option you are trying to set is server only", False),
-    4: ("some option you are trying to set is client only", False),
-    5: ("test duration valid values are 0 to %d seconds" % MAX_TIME, False),
-    6: ("invalid number of parallel streams (min = 1, max = %d)" % MAX_STREAMS, False),
-    7: ("block size too large (maximum = %d bytes)" % MAX_BLOCK, False),
-    8: ("socket buffer size too large (maximum = %d bytes)" % MAX_WINDOW, False),
-    9: ("invalid report interval (min = %g, max = %g seconds)"
-        % (MIN_INTERVAL, MAX_INTERVAL), False),
-    10: ("TCP MSS too large (maximum = %d bytes)" % MAX_MSS, False),
-    11: ("this OS does not support sendfile", False),
-    12: ("bogus value for --omit (maximum = %d seconds)" % MAX_OMIT, False),
-    13: ("an option you are trying to set is not implemented yet", False),
-    14: ("unable to open -F file", True),
-    15: ("invalid burst count (maximum = %d)" % MAX_BURST, False),
-    16: ("only one test end condition (-t, -n, -k) may be specified", False),
-    17: ("unable to open log file", True),
-    18: ("no SCTP support available", False),
-    20: ("block size invalid (minimum = %d bytes, maximum = %d bytes)"
-         % (MIN_UDP_BLOCK, MAX_UDP_BLOCK), False),
-    21: ("bad TOS value (must be between 0 and 255 inclusive)", False),
-    22: ("you must specify a username, password, and path to a valid RSA public key", False),
-    23: ("you must specify a path to a valid RSA private key and a user credential file", False),
-    24: ("bad format specifier (valid formats are in the set [kmgtKMGT])", False),
-    25: ("cannot be both reverse and bidirectional", False),
-    26: ("port number must be between 1 and 65535 inclusive", False),
-    27: ("total required bandwidth is larger than server limit", False),
-    28: ("invalid time interval for calculating average data rate", False),
-    29: ("skew threshold must be a positive number", False),
-    30: ("idle timeout parameter is not positive or larger than allowed limit", False),
-    31: ("receive timeout value is incorrect or not in range", True),
-    32: ("client receive timeout is valid only in receiving mode", True),
-    33: ("send timeout value is incorrect or not in range", True),
-    34: ("cannot transfer file using UDP", False),
-    35: ("cannot access authorized users file", False),
-    36: ("control connection Keepalive period should be larger than the full retry period"
-         " (interval * count)", True),
-    37: ("client's requested duration exceeds the server's maximum permitted limit", False),
-    38: ("invalid unit value or suffix", False),
-    39: ("this OS does not support --skip-rx-copy", False),
-    40: ("bad DSCP value (numeric: 0-63 inclusive, symbolic: one of [af11-13, af21-23, af31-33,"
-         " af41-43, cs1-7, ef, va, lowdelay, throughput, reliability])", False),
-    100: ("unable to create a new test", True),
-    101: ("test initialization failed", True),
-    102: ("unable to start listener for connections", True),
-    103: ("unable to connect to server - server may have stopped running or use a different port,"
-          " firewall issue, etc.", True),
-    104: ("unable to accept connection from client", True),
-    105: ("unable to send cookie to server", True),
-    106: ("unable to receive cookie at server", True),
-    107: ("unable to write to the control socket", True),
-    108: ("unable to read from the control socket", True),
-    109: ("control socket has closed unexpectedly", False),
-    110: ("received an unknown control message (ensure other side is iperf3 and not iperf)",
-          False),
-    111: ("unable to send control message - port may not be available, the other side may have"
-          " stopped running, etc.", True),
-    112: ("unable to receive control message - port may not be available, the other side may have"
-          " stopped running, etc.", True),
-    113: ("unable to send parameters to server", True),
-    114: ("unable to receive parameters from client", True),
-    115: ("unable to package results", True),
-    116: ("unable to send results", True),
-    117: ("unable to receive results", True),
-    118: ("select failed", True),
-    119: ("the client has terminated", False),
-    120: ("the server has terminated", False),
-    121: ("the server is busy running a test. try again later", False),
-    122: ("unable to set TCP/SCTP NODELAY", True),
-    123: ("unable to set TCP/SCTP MSS", True),
-    124: ("unable to set socket buffer size", True),
-    125: ("unable to set IP TOS", True),
-    126: ("unable to set IPv6 traffic class", True),
-    127: ("unable to set IPv6 flow label", False),
-    128: ("unable to reuse address on socket", True),
-    129: ("unable to set socket to non-blocking", True),
-    130: ("unable to set socket window size", True),
-    131: ("protocol does not exist", False),
-    132: ("unable to set CPU affinity", True),
-    133: ("unable to become a daemon", True),
-    134: ("unable to set TCP_CONGESTION: Supplied congestion control algorithm not supported on"
-          " this host", False),
-    135: ("unable to write PID file", True),
-    136: ("Unable to set/reset IPV6_V6ONLY", True),
-    137: ("unable to set SCTP_DISABLE_FRAGMENTS", True),
-    138: ("unable to set SCTP_INIT num of SCTP streams", False),
-    140: ("unable to set socket pacing", True),
-    141: ("socket buffer size not set correctly", False),
-    142: ("test authorization failed", False),
-    143: ("Unable to bind-to-device (check perror, maybe permissions?)", False),
-    144: ("idle timeout for receiving data", False),
-    145: ("unable to set IP Do-Not-Fragment flag", False),
-    146: ("`<ip>%<dev>` is not supported as system does not support bind to device", False),
-    147: ("host device name (ip%<dev>) is supported (and required) only for IPv6 link-local"
-          " address", False),
-    148: ("unable to set TCP USER_TIMEOUT", True),
-    150: ("unable to create thread", True),
-    151: ("unable to cancel thread", True),
-    152: ("unable to join thread", True),
-    153: ("unable to create thread attributes", True),
-    154: ("unable to destroy thread attributes", False),
-    155: ("unable to set socket keepalive (SO_KEEPALIVE) option", True),
-    156: ("unable to set socket keepalive TCP period (TCP_KEEPIDLE) option", True),
-    157: ("unable to set/get socket keepalive TCP retry interval (TCP_KEEPINTVL) option", True),
-    158: ("unable to set/get socket keepalive TCP number of retries (TCP_KEEPCNT) option", True),
-    159: ("unable to change mask of blocked signals", False),
-    160: ("server test duration expired", True),
-    200: ("unable to create a new stream", True),
-    201: ("unable to initialize stream", True),
-    202: ("unable to start stream listener", True),
-    203: ("unable to connect stream", True),
-    204: ("unable to accept stream connection", True),
-    205: ("unable to write to stream socket", True),
-    206: ("unable to read from stream socket", True),
-    207: ("stream socket has closed unexpectedly", False),
-    208: ("stream has an invalid id", False),
-    300: ("unable to create new timer", True),
-    301: ("unable to update timer", True),
+    0: "no error",
+    1: "cannot be both server and client",
+    2: "must either be a client (-c) or server (-s)",
+    3: "some option you are trying to set is server only",
+    4: "some option you are trying to set is client only",
+    5: "test duration valid values are 0 to %d seconds" % MAX_TIME,
+    6: "invalid number of parallel streams (min = 1, max = %d)" % MAX_STREAMS,
+    7: "block size too large (maximum = %d bytes)" % MAX_BLOCK,
+    8: "socket buffer size too large (maximum = %d bytes)" % MAX_WINDOW,
+    9: "invalid report interval (min = %g, max = %g seconds)" % (MIN_INTERVAL, MAX_INTERVAL),
+    10: "TCP MSS too large (maximum = %d bytes)" % MAX_MSS,
+    11: "this OS does not support sendfile",
+    12: "bogus value for --omit (maximum = %d seconds)" % MAX_OMIT,
+    13: "an option you are trying to set is not implemented yet",
+    14: "unable to open -F file:",
+    15: "invalid burst count (maximum = %d)" % MAX_BURST,
+    16: "only one test end condition (-t, -n, -k) may be specified",
+    17: "unable to open log file:",
+    18: "no SCTP support available",
+    20: "block size invalid (minimum = %d bytes, maximum = %d bytes)"
+        % (MIN_UDP_BLOCK, MAX_UDP_BLOCK),
+    21: "bad TOS value (must be between 0 and 255 inclusive)",
+    22: "you must specify a username, password, and path to a valid RSA public key",
+    23: "you must specify a path to a valid RSA private key and a user credential file",
+    24: "bad format specifier (valid formats are in the set [kmgtKMGT])",
+    25: "cannot be both reverse and bidirectional",
+    26: "port number must be between 1 and 65535 inclusive",
+    27: "total required bandwidth is larger than server limit",
+    28: "invalid time interval for calculating average data rate",
+    29: "skew threshold must be a positive number",
+    30: "idle timeout parameter is not positive or larger than allowed limit",
+    31: "receive timeout value is incorrect or not in range:",
+    32: "client receive timeout is valid only in receiving mode:",
+    33: "send timeout value is incorrect or not in range:",
+    34: "cannot transfer file using UDP",
+    35: "cannot access authorized users file",
+    36: "control connection Keepalive period should be larger than the full retry period (interval"
+        " * count):",
+    37: "client's requested duration exceeds the server's maximum permitted limit",
+    38: "invalid unit value or suffix",
+    39: "this OS does not support --skip-rx-copy",
+    40: "bad DSCP value (numeric: 0-63 inclusive, symbolic: one of [af11-13, af21-23, af31-33,"
+        " af41-43, cs1-7, ef, va, lowdelay, throughput, reliability])",
+    100: "unable to create a new test:",
+    101: "test initialization failed:",
+    102: "unable to start listener for connections:",
+    103: "unable to connect to server - server may have stopped running or use a different port,"
+         " firewall issue, etc.:",
+    104: "unable to accept connection from client:",
+    105: "unable to send cookie to server:",
+    106: "unable to receive cookie at server:",
+    107: "unable to write to the control socket:",
+    108: "unable to read from the control socket:",
+    109: "control socket has closed unexpectedly",
+    110: "received an unknown control message (ensure other side is iperf3 and not iperf)",
+    111: "unable to send control message - port may not be available, the other side may have"
+         " stopped running, etc.:",
+    112: "unable to receive control message - port may not be available, the other side may have"
+         " stopped running, etc.:",
+    113: "unable to send parameters to server:",
+    114: "unable to receive parameters from client:",
+    115: "unable to package results:",
+    116: "unable to send results:",
+    117: "unable to receive results:",
+    118: "select failed:",
+    119: "the client has terminated",
+    120: "the server has terminated",
+    121: "the server is busy running a test. try again later",
+    122: "unable to set TCP/SCTP NODELAY:",
+    123: "unable to set TCP/SCTP MSS:",
+    124: "unable to set socket buffer size:",
+    125: "unable to set IP TOS:",
+    126: "unable to set IPv6 traffic class:",
+    127: "unable to set IPv6 flow label",
+    128: "unable to reuse address on socket:",
+    129: "unable to set socket to non-blocking:",
+    130: "unable to set socket window size:",
+    131: "protocol does not exist",
+    132: "unable to set CPU affinity:",
+    133: "unable to become a daemon:",
+    134: "unable to set TCP_CONGESTION: Supplied congestion control algorithm not supported on this"
+         " host",
+    135: "unable to write PID file:",
+    136: "Unable to set/reset IPV6_V6ONLY:",
+    137: "unable to set SCTP_DISABLE_FRAGMENTS:",
+    138: "unable to set SCTP_INIT num of SCTP streams",
+    140: "unable to set socket pacing:",
+    141: "socket buffer size not set correctly",
+    142: "test authorization failed",
+    143: "Unable to bind-to-device (check perror, maybe permissions?)",
+    144: "idle timeout for receiving data",
+    145: "unable to set IP Do-Not-Fragment flag",
+    146: "`<ip>%<dev>` is not supported as system does not support bind to device",
+    147: "host device name (ip%<dev>) is supported (and required) only for IPv6 link-local address",
+    148: "unable to set TCP USER_TIMEOUT:",
+    150: "unable to create thread:",
+    151: "unable to cancel thread:",
+    152: "unable to join thread:",
+    153: "unable to create thread attributes:",
+    154: "unable to destroy thread attributes",
+    155: "unable to set socket keepalive (SO_KEEPALIVE) option:",
+    156: "unable to set socket keepalive TCP period (TCP_KEEPIDLE) option:",
+    157: "unable to set/get socket keepalive TCP retry interval (TCP_KEEPINTVL) option:",
+    158: "unable to set/get socket keepalive TCP number of retries (TCP_KEEPCNT) option:",
+    159: "unable to change mask of blocked signals",
+    160: "server test duration expired:",
+    200: "unable to create a new stream:",
+    201: "unable to initialize stream:",
+    202: "unable to start stream listener:",
+    203: "unable to connect stream:",
+    204: "unable to accept stream connection:",
+    205: "unable to write to stream socket:",
+    206: "unable to read from stream socket:",
+    207: "stream socket has closed unexpectedly",
+    208: "stream has an invalid id",
+    300: "unable to create new timer:",
+    301: "unable to update timer:",
     # Ours.
-    901: ("max-clients valid values are 1 to %d" % MAX_CLIENTS, False),
-    902: ("not a network, like 192.0.2.0/24 or 2001:db8::1", True),
-    903: ("unable to set up TLS", True),
-    904: ("--tls cannot be combined with", True),
-    905: ("unable to set up QUIC", True),
-    906: ("--quic cannot be combined with", True),
-    907: ("bogus value for --quic-iw (maximum = %d)" % MAX_INITIAL_WINDOW, False),
-    908: ("the server serves clients with --tls only", False),
-    909: ("unable to run in this program", True),
+    901: "max-clients valid values are 1 to %d" % MAX_CLIENTS,
+    902: "not a network, like 192.0.2.0/24 or 2001:db8::1:",
+    903: "unable to set up TLS:",
+    904: "--tls cannot be combined with:",
+    905: "unable to set up QUIC:",
+    906: "--quic cannot be combined with:",
+    907: "bogus value for --quic-iw (maximum = %d)" % MAX_INITIAL_WINDOW,
+    908: "the server serves clients with --tls only",
+    909: "unable to run in this program:",
 }
 
 
@@ -376,11 +374,10 @@ class IperfError(Exception):
         return getattr(self.cause, "errno", None) or 0
 
     def __str__(self):
-        text, has_detail = ERRORS.get(self.number, ("int_errno=%d" % self.number, True))
-        detail = self.reason()
-        if has_detail or detail:
-            text = "%s: %s" % (text, detail)
-        return text
+        text, detail = ERRORS.get(self.number, "int_errno=%d:" % self.number), self.reason()
+        if text.endswith(":"):
+            return "%s %s" % (text, detail)
+        return "%s: %s" % (text, detail) if detail else text
 
     def reason(self):
         """Return the text of the cause, empty if there is none."""
@@ -577,32 +574,65 @@ def format_units(count, letter):
 # One table of options. The parser, --help, the checks and Settings all come
 # from it. Nothing here knows of sockets.
 
-class Option(collections.namedtuple(
-        "Option", "names dest read default side group metavar help optional")):
+class Option:
     """One option of the command line, a row of OPTIONS.
 
-    names: as typed, the short one first; dest: the attribute of Settings.
-    read: function from the argument's text to the value (raising IperfError); None for a
-    flag, which sets True.
-    side: "C" (client only), "S" (server only) or "CS".
-    group: section of --help, None to leave it out there.
+    side: "C" (a client's), "S" (a server's) or "CS"; in a small letter: the other end may be given
+    it, too.
+    words: the names as typed, the short one first, and what --help shows of the argument; none
+    for what only a program can set.
+    read: function from the argument's text to the value (raising IperfError), str unless given;
+    None for a flag, which has no argument and sets True.
+    dest: the attribute of Settings, the first long name unless given.
     optional: the text that stands for an argument that was left out; None if it must be given.
     Such an argument is given as `--name=value`.
+    looks_like: the pattern of such an argument that may be a word of its own (riperf3 has it so).
+    repeated: what the option says adds up.
+    ours: iperf3 has no such option.
     """
 
+    def __init__(self, side, words, help="", read=None, default=None, dest=None, optional=None,
+                 looks_like=None, repeated=False, ours=False):
+        words = words.split()
+        self.names = [word for word in words if word.startswith("-")]
+        self.long_names = [name[2:] for name in self.names if name.startswith("--")]
+        self.metavar = words[len(self.names):]
+        self.side, self.help, self.optional = side, help, optional
+        self.looks_like, self.repeated, self.ours = looks_like, repeated, ours
+        self.read = str if self.metavar and not read else read
+        if default is None:
+            default = () if repeated else None if self.read else False
+        self.default = default
+        self.dest = dest or self.long_names[0].replace("-", "_")
+
+    def head(self):
+        """Return the names and the argument, as --help shows them."""
+        # differs: iperf3's leaves out --bandwidth and --linux-congestion.
+        return " ".join([", ".join(self.names)] + self.metavar)
+
     @property
-    def long_names(self):
-        return [name[2:] for name in self.names if name.startswith("--")]
+    def takes_argument(self):
+        return self.read is not None and self.optional is None
+
+    def take_word(self, words):
+        """Take the optional argument from the words that follow, if the next one looks like it."""
+        if self.looks_like and words and _number_prefix(words[0], self.looks_like):
+            return words.popleft()
+        return None
 
 
 def _bounded(read, low, high, number):
-    """Return a reader that refuses values outside low..high with error `number`."""
+    """Return a reader that refuses values outside low..high, and none, with error `number`."""
     def reader(text):
         value = read(text)
-        if not low <= value <= high:
+        if value is None or not low <= value <= high:
             raise IperfError(number)
         return value
     return reader
+
+
+def _integer(text):
+    return strtol(text)[0]
 
 
 def _size(text):
@@ -630,10 +660,10 @@ def _duration(text):
     return 0 if text.strip().lower() in ("inf", "infinity") else _digits(text)
 
 
-def _interval(text):
+def _interval(text, number=9):
     value = atof(text)
     if value and not MIN_INTERVAL <= value <= MAX_INTERVAL:
-        raise IperfError(9)
+        raise IperfError(number)
     return value
 
 
@@ -643,20 +673,17 @@ def _format_letter(text):
     return text[0]
 
 
+def _rate(text):
+    return parse_units(text, 1000) % 2 ** 64  # iperf3: as of a size
+
+
 def _bitrate(text):
     """Return (bits per second, blocks per burst) of RATE[/BURST]."""
     rate, slash, burst = text.partition("/")
     count = atoi(burst) if slash else 0
     if slash and not 1 <= count <= MAX_BURST:
         raise IperfError(15)
-    return parse_units(rate, 1000) % 2 ** 64, count
-
-
-def _tos(text):
-    value, _ = strtol(text)
-    if value is None or not 0 <= value <= 255:
-        raise IperfError(21)
-    return value
+    return _rate(rate), count
 
 
 _DSCP_NAMES = {"lowdelay": 0x10, "throughput": 0x08, "reliability": 0x04, "ef": 0xb8, "va": 0xb0}
@@ -675,13 +702,6 @@ def _dscp(text):
     return value << 2
 
 
-def _flow_label(text):
-    value, _ = strtol(text)
-    if value is None or not 1 <= value <= MAX_FLOW_LABEL:
-        raise IperfError(127)
-    return value
-
-
 def _host(text):
     """Return (host, device) of HOST[%DEV]; an IPv6 link-local address keeps its zone."""
     host, percent, device = text.partition("%")
@@ -693,24 +713,15 @@ def _host(text):
 def _affinity(text):
     """Return (CPU of this end, CPU of the server or None) of N[,M]."""
     here, comma, there = text.partition(",")
-    value, _ = strtol(here)
-    if value is None or not 0 <= value <= MAX_CPU:
-        raise IperfError(132, "")
-    if not comma:
-        return value, None
-    server = atoi(there)
-    if not 0 <= server <= MAX_CPU:
-        raise IperfError(132, "")
-    return value, server
+    cpu = _bounded(_integer, 0, MAX_CPU, 132)(here)
+    return cpu, _bounded(atoi, 0, MAX_CPU, 132)(there) if comma else None
 
 
 def _bitrate_limit(text):
     """Return (bits per second, seconds of the average) of RATE[/SECONDS]."""
-    rate, slash, seconds = text.partition("/")
-    interval = atof(seconds) if slash else DEFAULT_LIMIT_INTERVAL
-    if interval and not MIN_INTERVAL <= interval <= MAX_INTERVAL:
-        raise IperfError(28)
-    return parse_units(rate, 1000) % 2 ** 64, interval or DEFAULT_LIMIT_INTERVAL
+    rate, _, seconds = text.partition("/")
+    interval = _interval(seconds, 28)
+    return _rate(rate), interval or DEFAULT_LIMIT_INTERVAL
 
 
 def _keepalive(text):
@@ -734,243 +745,161 @@ def _network(text):
         raise IperfError(902, text)
 
 
-def _pacing_timer(text):
-    value = _size(text)
-    if not 0 <= value < 2 ** 31:
-        raise IperfError(0)  # iperf3: this very text
-    return value
-
-
 def _debug_level(text):
     level = atoi(text)
     return level if level >= 0 else 4
 
 
-def _positive(number):
-    def reader(text):
-        value = atoi(text)
-        if value <= 0:
-            raise IperfError(number)
-        return value
-    return reader
-
-
-def _option(names, dest, read=None, default=None, side="CS", group=None, metavar=None, help=None,
-            optional=None):
-    return Option(names.split(), dest, read, default, side, group, metavar, help, optional)
-
-
-_BOTH, _SERVER, _CLIENT = "Server or Client", "Server specific", "Client specific"
+_GROUPS = (("CS", "Server or Client"), ("S", "Server specific"), ("C", "Client specific"))
+_own = functools.partial(Option, ours=True)
 
 # In the order in which iperf3 3.22 declares them: it is the order of the candidates in the
-# message about an ambiguous prefix. Rows without a group are not shown by --help.
+# message about an ambiguous prefix.
 OPTIONS = (
-    _option("-p --port", "port", _bounded(atoi, 1, 65535, 26), DEFAULT_PORT, "CS", _BOTH, "#",
-            "port to listen on, or to connect to (default %d)" % DEFAULT_PORT),
-    _option("-f --format", "format", _format_letter, None, "CS", _BOTH, "[kmgtKMGT]",
-            "unit of the Bitrate column: lower case bits, upper case bytes\n"
-            "(default: whatever fits)"),
-    _option("-i --interval", "interval", _interval, 1.0, "CS", _BOTH, "#",
-            "seconds between two reports, 0.1 to 60 (default 1);\n"
-            "0: one report for the whole test"),
-    _option("-D --daemon", "daemon", None, False, "S", _SERVER, None,
-            "run in the background"),
-    _option("-1 --one-off", "one_off", None, False, "S", _SERVER, None,
-            "serve one test, then end"),
-    _option("-V --verbose", "verbose", None, False, "CS", _BOTH, None,
-            "more lines of text"),
-    _option("-J --json", "json", None, False, "CS", _BOTH, None,
-            "print one JSON document per test"),
-    _option("--json-stream", "json_stream", None, False, "CS", _BOTH, None,
-            "print one JSON object per event, each on a line"),
-    _option("--json-stream-full-output", "json_stream_full_output", None, False, "CS", _BOTH,
-            None, "with --json-stream: the whole document at the end, too"),
-    _option("-v --version", "version", None, False, "CS", _BOTH, None,
-            "print the version and end"),
-    _option("-s --server", "server", None, False, "CS", _SERVER, None,
-            "be a server"),
-    _option("-c --client", "client", str, None, "CS", _CLIENT, "<host>[%<dev>]",
-            "be a client of the server on this host"),
-    _option("-u --udp", "udp", None, False, "C", _CLIENT, None,
-            "send datagrams (UDP) rather than a TCP stream"),
-    _option("-b --bitrate --bandwidth", "bitrate", _bitrate, None, "C", _CLIENT, "#[KMGT][/#]",
-            "bits of payload per second and stream; 0: unlimited\n"
-            "(default: 0, UDP 1 Mbit/s); after the slash: blocks sent\n"
-            "in one go"),
-    _option("--server-bitrate-limit", "server_bitrate_limit", _bitrate_limit, None, "S", _SERVER,
-            "#[KMG][/#]", "refuse, or end, tests of more bits per second in all;\n"
-            "after the slash: seconds of the average (default %d)" % DEFAULT_LIMIT_INTERVAL),
-    _option("--server-max-duration", "server_max_duration", _bounded(atoi, 0, MAX_TIME, 5), 0, "S",
-            _SERVER, "#", "refuse tests that take more seconds"),
-    _option("-t --time", "time", _bounded(_duration, 0, MAX_TIME, 5), None, "C", _CLIENT, "#",
-            "seconds to measure (default %d); 0 or inf: until stopped" % DEFAULT_TIME),
-    _option("-n --bytes", "bytes", _unsigned_size, 0, "C", _CLIENT, "#[KMGT]",
-            "bytes to send instead of a time"),
-    _option("-k --blockcount", "blocks", _unsigned_size, 0, "C", _CLIENT, "#[KMGT]",
-            "blocks to send instead of a time"),
-    _option("-l --length", "length", _block_size, 0, "C", _CLIENT, "#[KMGT]",
-            "bytes per block, that is, per write or datagram (default\n"
-            "%d, UDP: what the path's MSS allows)" % DEFAULT_TCP_BLOCK),
-    _option("-P --parallel", "parallel", _bounded(atoi, 1, MAX_STREAMS, 6), 1, "C", _CLIENT, "#",
-            "streams in each direction, up to %d (default 1)" % MAX_STREAMS),
-    _option("-R --reverse", "reverse", None, False, "C", _CLIENT, None,
-            "the server sends"),
-    _option("--bidir", "bidirectional", None, False, "C", _CLIENT, None,
-            "both ends send"),
-    _option("-w --window", "window", _bounded(_size, 0, MAX_WINDOW, 8), 0, "C", _CLIENT,
-            "#[KMGT]", "size of the socket buffers of both ends"),
-    _option("-B --bind", "bind", str, None, "CS", _BOTH, "<host>[%<dev>]",
-            "local address, and device, to use"),
-    _option("--bind-dev", "bind_dev", str, None, "CS", _BOTH, "<dev>",
-            "device to use (SO_BINDTODEVICE)"),
-    _option("--cport", "cport", _bounded(atoi, 1, 65535, 26), 0, "CS", _CLIENT, "#",
-            "local port of the first stream; the next one uses the next"),
-    _option("-M --set-mss", "mss", _bounded(atoi, 0, MAX_MSS, 10), 0, "C", _CLIENT, "#",
-            "maximum segment size of the data connections"),
-    _option("-N --no-delay", "no_delay", None, False, "C", _CLIENT, None,
-            "send at once: switch Nagle's algorithm off"),
-    _option("-4 --version4", "version4", None, False, "CS", _BOTH, None, "use IPv4 only"),
-    _option("-6 --version6", "version6", None, False, "CS", _BOTH, None, "use IPv6 only"),
-    _option("-S --tos", "tos", _tos, 0, "C", _CLIENT, "N",
-            "type of service, or traffic class, of the streams: 0 to 255"),
-    _option("--dscp", "tos", _dscp, 0, "C", _CLIENT, "N",
-            "the same as a DSCP: 0 to 63 or a name (ef, af11, cs1, ...)"),
-    _option("--extra-data", "extra_data", str, None, "C", _CLIENT, "str",
-            "text to put into the JSON documents of both ends"),
-    _option("-L --flowlabel", "flowlabel", _flow_label, 0, "C", _CLIENT, "N",
-            "IPv6 flow label of the streams: 1 to %d" % MAX_FLOW_LABEL),
-    _option("-Z --zerocopy", "zerocopy", None, False, "C", _CLIENT, None,
-            "send with sendfile, without copying"),
-    _option("-O --omit", "omit", _bounded(_digits, 0, MAX_OMIT, 12), 0, "C", _CLIENT, "#",
-            "seconds to run before measuring begins"),
-    _option("-F --file", "file", str, None, "CS", _BOTH, "file",
-            "send this file, or write what is received to it"),
-    _option("--repeating-payload", "repeating_payload", None, False, "C", _CLIENT, None,
-            "send repeated digits rather than random bytes"),
-    _option("--timestamps", "timestamps", str, None, "CS", _BOTH, "[=format]",
-            "put the time before every line (a format of strftime)", optional="%c "),
-    _option("-A --affinity", "affinity", _affinity, None, "CS", _BOTH, "n[,m]",
-            "run on this CPU; a client may name the server's, too"),
-    _option("-T --title", "title", str, None, "C", _CLIENT, "str",
-            "put this before every line of text"),
-    _option("-C --congestion --linux-congestion", "congestion", str, None, "C", _CLIENT, "name",
-            "TCP congestion control of both ends"),
-    _option("--sctp", "sctp", None, False, "C", _CLIENT, None,
-            "use SCTP rather than TCP"),
-    _option("--nstreams", "nstreams", _size, 0, "C", _CLIENT, "#",
-            "outgoing streams of an SCTP association"),
-    _option("-X --xbind", "xbind", str, (), "CS", _CLIENT, "<name>",
-            "local address of an SCTP association; may be repeated"),
-    _option("-I --pidfile", "pidfile", str, None, "CS", _BOTH, "file",
-            "write the number of the process to this file"),
-    _option("--logfile", "logfile", str, None, "CS", _BOTH, "file",
-            "write the output to the end of this file"),
-    _option("--forceflush", "forceflush", None, False, "CS", _BOTH, None,
-            "accepted for compatibility: every line is flushed"),
-    _option("--get-server-output", "get_server_output", None, False, "C", _CLIENT, None,
-            "fetch and print the server's output"),
-    _option("--udp-counters-64bit", "udp_counters_64bit", None, False, "C", _CLIENT, None,
-            "number the datagrams with 64 bits rather than 32"),
-    _option("--no-fq-socket-pacing", "no_fq_socket_pacing", None, False, "C", _CLIENT, None,
-            "old name of --fq-rate 0"),
-    _option("--dont-fragment", "dont_fragment", None, False, "C", _CLIENT, None,
-            "forbid routers to fragment datagrams (UDP over IPv4)"),
-    _option("--skip-rx-copy", "skip_rx_copy", None, False, "C", _CLIENT, None,
-            "receive without copying (MSG_TRUNC)"),
-    _option("--username", "username", str, None, "C", _CLIENT, "name",
-            "name of a user of a server that asks who is there"),
-    _option("--rsa-public-key-path", "rsa_public_key_path", str, None, "C", _CLIENT, "file",
-            "the server's public key (RSA, PEM)"),
-    _option("--rsa-private-key-path", "rsa_private_key_path", str, None, "S", _SERVER, "file",
-            "private key (RSA, PEM) for the clients' passwords"),
-    _option("--authorized-users-path", "authorized_users_path", str, None, "S", _SERVER, "file",
-            "users and the digests of their passwords: only they may\ntest"),
-    _option("--time-skew-threshold", "time_skew_threshold", _positive(29), 10, "S", _SERVER, "#",
-            "seconds that a client's clock may differ (default 10)"),
+    Option("CS", "-p --port #", "port to listen on, or to connect to (default %d)" % DEFAULT_PORT,
+           _bounded(atoi, 1, 65535, 26), DEFAULT_PORT),
+    Option("CS", "-f --format [kmgtKMGT]",
+           "unit of the Bitrate column: lower case bits, upper case bytes (default: whatever fits)",
+           _format_letter),
+    Option("CS", "-i --interval #",
+           "seconds between two reports, 0.1 to 60 (default 1); 0: one report for the whole test",
+           _interval, 1.0),
+    Option("S", "-D --daemon", "run in the background"),
+    Option("S", "-1 --one-off", "serve one test, then end"),
+    Option("CS", "-V --verbose", "more lines of text"),
+    Option("CS", "-J --json", "print one JSON document per test"),
+    Option("CS", "--json-stream", "print one JSON object per event, each on a line"),
+    Option("CS", "--json-stream-full-output",
+           "with --json-stream: the whole document at the end, too"),
+    Option("CS", "-v --version", "print the version and end"),
+    Option("s", "-s --server", "be a server"),
+    Option("c", "-c --client <host>[%<dev>]", "be a client of the server on this host"),
+    Option("C", "-u --udp", "send datagrams (UDP) rather than a TCP stream"),
+    Option("C", "-b --bitrate --bandwidth #[KMGT][/#]",
+           "bits of payload per second and stream; 0: unlimited (default: 0, UDP 1 Mbit/s); "
+           "after the slash: blocks sent in one go", _bitrate),
+    Option("S", "--server-bitrate-limit #[KMG][/#]",
+           "refuse, or end, tests of more bits per second in all; after the slash: seconds of "
+           "the average (default %d)" % DEFAULT_LIMIT_INTERVAL, _bitrate_limit),
+    Option("S", "--server-max-duration #", "refuse tests that take more seconds",
+           _bounded(atoi, 0, MAX_TIME, 5), 0),
+    Option("C", "-t --time #",
+           "seconds to measure (default %d); 0 or inf: until stopped" % DEFAULT_TIME,
+           _bounded(_duration, 0, MAX_TIME, 5)),
+    Option("C", "-n --bytes #[KMGT]", "bytes to send instead of a time", _unsigned_size, 0),
+    Option("C", "-k --blockcount #[KMGT]", "blocks to send instead of a time", _unsigned_size,
+           0, dest="blocks"),
+    Option("C", "-l --length #[KMGT]",
+           "bytes per block, that is, per write or datagram (default %d, UDP: what the path's MSS "
+           "allows)" % DEFAULT_TCP_BLOCK, _block_size, 0),
+    Option("C", "-P --parallel #", "streams in each direction, up to %d (default 1)" % MAX_STREAMS,
+           _bounded(atoi, 1, MAX_STREAMS, 6), 1),
+    Option("C", "-R --reverse", "the server sends"),
+    Option("C", "--bidir", "both ends send", dest="bidirectional"),
+    Option("C", "-w --window #[KMGT]", "size of the socket buffers of both ends",
+           _bounded(_size, 0, MAX_WINDOW, 8), 0),
+    Option("CS", "-B --bind <host>[%<dev>]", "local address, and device, to use"),
+    Option("CS", "--bind-dev <dev>", "device to use (SO_BINDTODEVICE)"),
+    Option("c", "--cport #", "local port of the first stream; the next one uses the next",
+           _bounded(atoi, 1, 65535, 26), 0),
+    Option("C", "-M --set-mss #", "maximum segment size of the data connections",
+           _bounded(atoi, 0, MAX_MSS, 10), 0, dest="mss"),
+    Option("C", "-N --no-delay", "send at once: switch Nagle's algorithm off"),
+    Option("CS", "-4 --version4", "use IPv4 only"),
+    Option("CS", "-6 --version6", "use IPv6 only"),
+    Option("C", "-S --tos N", "type of service, or traffic class, of the streams: 0 to 255",
+           _bounded(_integer, 0, 255, 21), 0),
+    Option("C", "--dscp N", "the same as a DSCP: 0 to 63 or a name (ef, af11, cs1, ...)",
+           _dscp, 0, dest="tos"),
+    Option("C", "--extra-data str", "text to put into the JSON documents of both ends"),
+    Option("C", "-L --flowlabel N", "IPv6 flow label of the streams: 1 to %d" % MAX_FLOW_LABEL,
+           _bounded(_integer, 1, MAX_FLOW_LABEL, 127), 0),
+    Option("C", "-Z --zerocopy", "send with sendfile, without copying"),
+    Option("C", "-O --omit #", "seconds to run before measuring begins",
+           _bounded(_digits, 0, MAX_OMIT, 12), 0),
+    Option("CS", "-F --file file", "send this file, or write what is received to it"),
+    Option("C", "--repeating-payload", "send repeated digits rather than random bytes"),
+    Option("CS", "--timestamps [=format]", "put the time before every line (a format of strftime)",
+           optional="%c ", looks_like=r".*%"),
+    Option("CS", "-A --affinity n[,m]", "run on this CPU; a client may name the server's, too",
+           _affinity),
+    Option("C", "-T --title str", "put this before every line of text"),
+    Option("C", "-C --congestion --linux-congestion name", "TCP congestion control of both ends"),
+    Option("C", "--sctp", "use SCTP rather than TCP"),
+    Option("C", "--nstreams #", "outgoing streams of an SCTP association", _size, 0),
+    Option("c", "-X --xbind <name>", "local address of an SCTP association; may be repeated",
+           repeated=True),
+    Option("CS", "-I --pidfile file", "write the number of the process to this file"),
+    Option("CS", "--logfile file", "write the output to the end of this file"),
+    Option("CS", "--forceflush", "accepted for compatibility: every line is flushed"),
+    Option("C", "--get-server-output", "fetch and print the server's output"),
+    Option("C", "--udp-counters-64bit", "number the datagrams with 64 bits rather than 32"),
+    Option("C", "--no-fq-socket-pacing", "old name of --fq-rate 0"),
+    Option("C", "--dont-fragment", "forbid routers to fragment datagrams (UDP over IPv4)"),
+    Option("C", "--skip-rx-copy", "receive without copying (MSG_TRUNC)"),
+    Option("C", "--username name", "name of a user of a server that asks who is there"),
+    Option("C", "--rsa-public-key-path file", "the server's public key (RSA, PEM)"),
+    Option("S", "--rsa-private-key-path file", "private key (RSA, PEM) for the clients' passwords"),
+    Option("S", "--authorized-users-path file",
+           "users and the digests of their passwords: only they may test"),
+    Option("S", "--time-skew-threshold #", "seconds that a client's clock may differ (default 10)",
+           _bounded(atoi, 1, MAX_INT, 29), 10),
     # differs: iperf3 since 3.20 has it on a server only, and cannot log in to older ones.
-    _option("--use-pkcs1-padding", "use_pkcs1_padding", None, False, "CS", _BOTH, None,
-            "pad passwords as iperf3 before 3.17 did, and not as now"),
-    _option("--fq-rate", "fq_rate", lambda text: parse_units(text, 1000) % 2 ** 64, 0, "C", _CLIENT,
-            "#[KMG]", "let the kernel pace the streams at this rate"),
-    _option("--pacing-timer", "pacing_timer", _pacing_timer, None, "C", _CLIENT, "#[KMG]",
-            "microseconds between looks at the rate, of servers before\n3.18"),
-    _option("--connect-timeout", "connect_timeout", _size, None, "C", _CLIENT, "#",
-            "milliseconds to wait for the control connection\n"
-            "(default %d)" % (REPLY_TIMEOUT * 1000)),
-    _option("--idle-timeout", "idle_timeout", _bounded(atoi, 1, MAX_TIME, 30), 0, "S", _SERVER, "#",
-            "with -1: end after so many seconds without a client"),
-    _option("--rcv-timeout", "rcv_timeout", _bounded(atoi, 100, 86400000, 31), None, "CS", _BOTH,
-            "#", "milliseconds without data after which a receiver gives up\n"
-            "(default %d)" % (DATA_TIMEOUT * 1000)),
-    _option("--snd-timeout", "snd_timeout", _bounded(atoi, 0, 86400000, 33), 0, "CS", _BOTH, "#",
-            "milliseconds without an acknowledgement after which a\n"
-            "connection breaks (TCP_USER_TIMEOUT)"),
-    _option("--cntl-ka", "cntl_ka", _keepalive, None, "CS", _BOTH, "[=#[/#[/#]]]",
-            "keepalive of the control connection: seconds idle,\n"
-            "seconds between probes, number of probes", optional=""),
-    _option("-m --mptcp", "mptcp", None, False, "CS", _BOTH, None,
-            "use Multipath TCP for the streams"),
-    _option("--gsro", "gsro", None, False, "C", _CLIENT, None,
-            "UDP: let the kernel cut (GSO) and join (GRO) datagrams"),
-    _option("-d --debug", "debug", _debug_level, 0, "CS", _BOTH, "[=#]",
-            "tell what goes on, on standard error: 1 (errors) to 4 (all)", optional="4"),
-    _option("-h --help", "help", None, False, "CS", _BOTH, None, "print this and end"),
-    _option("", "password", str),  # of modules; users type it, or set IPERF3_PASSWORD
-    _option("", "passphrase", str),  # of an encrypted private key
+    Option("CS", "--use-pkcs1-padding", "pad passwords as iperf3 before 3.17 did, and not as now"),
+    Option("C", "--fq-rate #[KMG]", "let the kernel pace the streams at this rate", _rate, 0),
+    Option("C", "--pacing-timer #[KMG]",
+           "microseconds between looks at the rate, of servers before 3.18",
+           _bounded(_size, 0, MAX_INT, 0)),  # iperf3: "no error" is its text
+    Option("C", "--connect-timeout #",
+           "milliseconds to wait for the control connection (default %d)"
+           % (REPLY_TIMEOUT * 1000), _size),
+    Option("S", "--idle-timeout #", "with -1: end after so many seconds without a client",
+           _bounded(atoi, 1, MAX_TIME, 30), 0),
+    Option("CS", "--rcv-timeout #",
+           "milliseconds without data after which a receiver gives up (default %d)"
+           % (DATA_TIMEOUT * 1000), _bounded(atoi, 100, 86400000, 31)),
+    Option("CS", "--snd-timeout #",
+           "milliseconds without an acknowledgement after which a connection breaks "
+           "(TCP_USER_TIMEOUT)", _bounded(atoi, 0, 86400000, 33), 0),
+    Option("CS", "--cntl-ka [=#[/#[/#]]]",
+           "keepalive of the control connection: seconds idle, seconds between probes, number "
+           "of probes", _keepalive, optional=""),
+    Option("CS", "-m --mptcp", "use Multipath TCP for the streams"),
+    Option("C", "--gsro", "UDP: let the kernel cut (GSO) and join (GRO) datagrams"),
+    Option("CS", "-d --debug [=#]", "tell what goes on, on standard error: 1 (errors) to 4 (all)",
+           _debug_level, 0, optional="4", looks_like=r"[0-9]+$"),
+    Option("CS", "-h --help", "print this and end"),
+    Option("CS", "", read=str, dest="password"),  # users type it, or set IPERF3_PASSWORD
+    Option("CS", "", read=str, dest="passphrase"),  # of an encrypted private key
     # Ours. A prefix that fits one of iperf3's names never means one of these.
-    _option("--loopback", "loopback", None, False, "C", _CLIENT, None,
-            "start a one-off server on this host and be its client"),
-    _option("--connect-only", "connect_only", None, False, "C", _CLIENT, None,
-            "connect, print how long that and the first byte took"),
-    _option("--tls", "tls", None, False, "C", _CLIENT, None,
-            "run control and TCP streams inside TLS"),
-    _option("--tls-ca", "tls_ca", str, None, "C", _CLIENT, "file",
-            "verify the server's name and certificate with these\n"
-            "authorities (PEM); with --quic, the data connections'"),
-    _option("--tls-only", "tls_only", None, False, "S", _SERVER, None,
-            "refuse clients without TLS"),
-    _option("--tls-cert", "tls_cert", str, None, "S", _SERVER, "file",
-            "certificate (PEM) for clients with TLS; without one a\nthrow-away one is made"),
-    _option("--tls-key", "tls_key", str, None, "S", _SERVER, "file",
-            "private key (PEM) of the certificate, if not in its file"),
-    _option("--quic", "quic", None, False, "C", _CLIENT, None,
-            "send the data over QUIC, on the same port number of UDP;\n"
-            "takes the Python package qh3 or aioquic at both ends"),
-    _option("--quic-iw", "quic_iw", _bounded(atoi, 1, MAX_INITIAL_WINDOW, 907), 0, "C", _CLIENT,
-            "#", "QUIC: initial congestion window, in packets (aioquic)"),
-    _option("--quic-secrets", "quic_secrets", str, None, "CS", _BOTH, "file",
-            "QUIC: append the secrets of TLS to this file (NSS key log)"),
-    _option("--max-clients", "max_clients", _bounded(atoi, 1, MAX_CLIENTS, 901), 1, "S", _SERVER,
-            "#", "tests at a time (default 1)"),
-    _option("--allow", "allow", _network, (), "S", _SERVER, "network",
-            "serve clients of this network only (192.0.2.0/24, say);\nmay be repeated"),
-    _option("--threads", "threads", None, False, "CS", _BOTH, None,
-            "run the streams in threads rather than in processes"),
-    _option("--sendmmsg", "sendmmsg", None, False, "C", _CLIENT, None,
-            "accepted for compatibility: datagrams go in batches\n"
-            "wherever the system can"),
-    _option("--no-sendmmsg", "no_sendmmsg", None, False, "CS", _BOTH, None,
-            "UDP: one datagram per system call"),
+    _own("C", "--loopback", "start a one-off server on this host and be its client"),
+    _own("C", "--connect-only", "connect, print how long that and the first byte took"),
+    _own("C", "--tls", "run control and TCP streams inside TLS"),
+    _own("C", "--tls-ca file",
+         "verify the server's name and certificate with these authorities (PEM); with --quic, "
+         "the data connections'"),
+    _own("S", "--tls-only", "refuse clients without TLS"),
+    _own("S", "--tls-cert file",
+         "certificate (PEM) for clients with TLS; without one a throw-away one is made"),
+    _own("S", "--tls-key file", "private key (PEM) of the certificate, if not in its file"),
+    _own("C", "--quic",
+         "send the data over QUIC, on the same port number of UDP; takes the Python package qh3 "
+         "or aioquic at both ends"),
+    _own("C", "--quic-iw #", "QUIC: initial congestion window, in packets (aioquic)",
+         _bounded(atoi, 1, MAX_INITIAL_WINDOW, 907), 0),
+    _own("CS", "--quic-secrets file", "QUIC: append the secrets of TLS to this file (NSS key log)"),
+    _own("S", "--max-clients #", "tests at a time (default 1)",
+         _bounded(atoi, 1, MAX_CLIENTS, 901), 1),
+    _own("S", "--allow network",
+         "serve clients of this network only (192.0.2.0/24, say); may be repeated", _network,
+         repeated=True),
+    _own("CS", "--threads", "run the streams in threads rather than in processes"),
+    _own("C", "--sendmmsg",
+         "accepted for compatibility: datagrams go in batches wherever the system can"),
+    _own("CS", "--no-sendmmsg", "UDP: one datagram per system call"),
 )
-_OWN_NAMES = ("loopback", "connect-only", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
-              "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "threads", "sendmmsg",
-              "no-sendmmsg")
-_REPEATED = ("xbind", "allow")  # what these options say adds up
-
-
-def _takes_argument(option):
-    return option.read is not None and option.optional is None
-
-
-# An optional argument may be a word of its own if it looks like one (riperf3 has it so).
-_LOOKS_LIKE = {"debug": r"[0-9]+$", "timestamps": r".*%"}
-
-
-def _optional_word(option, words):
-    pattern = _LOOKS_LIKE.get(option.dest)
-    if pattern and words and _number_prefix(words[0], pattern):
-        return words.popleft()
-    return None
+_BY_LETTER = {name[1]: option for option in OPTIONS for name in option.names
+              if not name.startswith("--")}
 
 
 class UsageError(Exception):
@@ -984,68 +913,118 @@ def split_arguments(arguments, posixly_correct=False, strays=None):
     `posixly_correct`; strays: a list to which they are added. Raises UsageError with
     getopt_long's text, without the program's name.
     """
-    short = {name[1]: option for option in OPTIONS for name in option.names
-             if not name.startswith("--")}
     words = collections.deque(arguments)
     while words:
         word = words.popleft()
-        if strays is not None and not word.startswith("-"):
+        is_stray = not word.startswith("-")
+        if is_stray and strays is not None:
             strays.append(word)
-        if word == "--" or (posixly_correct and (word == "-" or not word.startswith("-"))):
+        if word == "--" or (posixly_correct and (is_stray or word == "-")):
             return
         if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            option = _find_long(name, word)
-            if not equals:
-                value = None
-            if equals and option.read is None:
-                full = next(n for n in option.long_names if n.startswith(name))
-                raise UsageError("option '--%s' doesn't allow an argument" % full)
-            if not equals and _takes_argument(option):
-                if not words:
-                    full = next(n for n in option.long_names if n.startswith(name))
-                    raise UsageError("option '--%s' requires an argument" % full)
-                value = words.popleft()
-            if not equals and option.optional is not None:
-                value = _optional_word(option, words)
-            yield option, value
-        elif word.startswith("-"):
-            letters = word[1:]
-            while letters:
-                letter, letters = letters[0], letters[1:]
-                if letter not in short:
-                    raise UsageError("invalid option -- '%s'" % letter)
-                option, value = short[letter], None
-                if _takes_argument(option):
-                    if not letters and not words:
-                        raise UsageError("option requires an argument -- '%s'" % letter)
-                    value = letters or words.popleft()
-                    letters = ""
-                elif option.optional is not None:
-                    if letters[:1].isdigit():  # -d4
-                        words.appendleft(letters)
-                        letters = ""
-                    if not letters:
-                        value = _optional_word(option, words)
-                yield option, value
+            yield _read_long(word, words)
+        elif not is_stray:
+            yield from _read_letters(word[1:], words)
+
+
+def _read_long(word, words):
+    """Return (Option, argument or None) of a long option; its argument may be the next word."""
+    name, equals, value = word[2:].partition("=")
+    full, option = _find_long(name, word)
+    if equals:
+        if option.read is None:
+            raise UsageError("option '--%s' doesn't allow an argument" % full)
+        return option, value
+    if not option.takes_argument:
+        return option, option.take_word(words)
+    if not words:
+        raise UsageError("option '--%s' requires an argument" % full)
+    return option, words.popleft()
 
 
 def _find_long(name, word):
+    """Return (full name, Option) that a name or the beginning of one stands for."""
     candidates = []
     for option in OPTIONS:
         for full in option.long_names:
             if full == name:
-                return option
-            # iperf3: of two names of one option getopt lists the first.
-            if full.startswith(name) and option not in [pair[1] for pair in candidates[:1]]:
+                return full, option
+            # iperf3: of two names of the first option getopt lists one.
+            if full.startswith(name) and not (candidates and candidates[0][1] is option):
                 candidates.append((full, option))
-    candidates = [pair for pair in candidates if pair[0] not in _OWN_NAMES] or candidates
+    candidates = [pair for pair in candidates if not pair[1].ours] or candidates
     if not candidates:
         raise UsageError("unrecognized option '%s'" % word)
     if len(candidates) > 1:
         raise UsageError("option '%s' is ambiguous; possibilities: %s" % (
             word, " ".join("'--%s'" % full for full, _ in candidates)))
-    return candidates[0][1]
+    return candidates[0]
+
+
+def _read_letters(letters, words):
+    """Yield (Option, argument or None) of the letters behind a hyphen."""
+    while letters:
+        letter, letters = letters[0], letters[1:]
+        option = _BY_LETTER.get(letter)
+        if option is None:
+            raise UsageError("invalid option -- '%s'" % letter)
+        if option.takes_argument:
+            if not letters and not words:
+                raise UsageError("option requires an argument -- '%s'" % letter)
+            value, letters = letters or words.popleft(), ""
+        else:
+            if option.looks_like and letters[:1].isdigit():  # -d4
+                words.appendleft(letters)
+                letters = ""
+            value = None if letters else option.take_word(words)
+        yield option, value
+
+
+# What some options take back: of those that do not go together the last one wins.
+_TAKES_BACK = {
+    "version4": {"version6": False},
+    "version6": {"version4": False},
+    "udp": {"sctp": False},
+    "sctp": {"udp": False},
+    "mptcp": {"udp": False, "sctp": False},
+    "no_fq_socket_pacing": {"fq_rate": 0},
+}
+
+# What iperf3 refuses once all is parsed, in its order: the condition, the error's number, and
+# what else IperfError is given. The keys are looked at between the two tables.
+_REFUSED_BEFORE_KEYS = (
+    (lambda s: s.server and s.affinity and s.affinity[1] is not None, 4, {"remark": "-A n,m"}),
+    (lambda s: s.is_client and (s.username is None) != (s.rsa_public_key_path is None), 22),
+    (lambda s: s.server and (s.rsa_private_key_path is None) != (s.authorized_users_path is None),
+     23),
+)
+_REFUSED = (
+    (lambda s: s.is_client and s.authorized_users_path is not None, 3,
+     {"remark": "--authorized-users-path"}),
+    (lambda s: s.is_client and s.rcv_timeout is not None and not (s.reverse or s.bidirectional),
+     32),
+    (lambda s: s.udp and s.file, 34),
+    # iperf3: a block beyond TCP's largest has TCP's text.
+    (lambda s: s.length > MAX_BLOCK or (s.length < 0 and not s.udp), 7),
+    # differs: iperf3 lets a negative datagram pass, and fails later.
+    (lambda s: s.udp and s.length and not MIN_UDP_BLOCK <= s.length <= MAX_UDP_BLOCK, 20),
+    (lambda s: (s.timed and (s.bytes or s.blocks)) or (s.bytes and s.blocks), 16),
+    # differs: iperf3 fails at the stream that has no port.
+    (lambda s: s.cport + s.parallel * (2 if s.bidirectional else 1) > 65536, 26),
+    (lambda s: not s.is_client and not s.server, 2),
+    (lambda s: s.tls_key is not None and s.tls_cert is None, 903,
+     {"cause": "--tls-key goes with --tls-cert"}),
+    (lambda s: s.is_client and s.quic_iw and not s.quic, 905,
+     {"cause": "--quic-iw goes with --quic"}),
+    (lambda s: s.is_client and s.quic_secrets and not s.quic, 905,
+     {"cause": "--quic-secrets goes with --quic"}),
+)
+
+# An option, the error of those that do not go with it, and these.
+_EXCLUDES = (
+    ("tls", 904, ("udp", "sctp", "zerocopy", "skip_rx_copy")),
+    ("quic", 906, ("udp", "sctp", "zerocopy", "skip_rx_copy", "mptcp", "connect_only")),
+)
 
 
 class Settings:
@@ -1062,7 +1041,6 @@ class Settings:
         for option in OPTIONS:
             setattr(self, option.dest, option.default)
         self.explicit = {}  # the names that were given, and the rows of OPTIONS
-        self.timed = False  # an end condition -t was given
         by_name = {name.replace("-", "_"): option for option in reversed(OPTIONS)
                    for name in [option.dest] + option.long_names}
         for name, value in values.items():
@@ -1104,34 +1082,33 @@ class Settings:
             raise
         return settings
 
+    @property
+    def is_client(self):
+        return self.client is not None or self.loopback
+
+    @property
+    def timed(self):
+        """Whether the end condition -t was given."""
+        return "time" in self.explicit
+
     def apply(self, option, text):
         """Set what one option says, with the checks that iperf3 makes while it parses."""
-        if text is None:
-            text = option.optional
-        value = True if option.read is None else option.read(text)
-        self.explicit[option.dest] = option
-        if option.dest in ("server", "client", "loopback"):
-            if self.server and option.dest != "server" or (
-                    option.dest == "server" and (self.client is not None or self.loopback)):
-                raise IperfError(1)
-        if option.dest in ("reverse", "bidirectional"):
-            if self.bidirectional if option.dest == "reverse" else self.reverse:
-                raise IperfError(25)
-        if option.dest == "version4":
-            self.version6 = False
-        if option.dest == "version6":
-            self.version4 = False
-        if option.dest in ("udp", "sctp", "mptcp"):  # the last one wins
-            self.udp = self.sctp = False
-        if option.dest in _REPEATED:
-            value = getattr(self, option.dest) + (value,)
-        if option.dest == "no_fq_socket_pacing":
-            self.fq_rate = 0
-        if option.dest in ("bind", "client"):
+        name = option.dest
+        value = option.read is None or option.read(option.optional if text is None else text)
+        self.explicit[name] = option
+        if self.is_client if name == "server" else (
+                self.server and name in ("client", "loopback")):
+            raise IperfError(1)
+        if (name == "reverse" and self.bidirectional) or (
+                name == "bidirectional" and self.reverse):
+            raise IperfError(25)
+        vars(self).update(_TAKES_BACK.get(name, {}))
+        if option.repeated:
+            value = getattr(self, name) + (value,)
+        if name in ("bind", "client"):
             value, device = _host(value)
-            if device:
-                self.bind_dev = device
-        setattr(self, option.dest, value)
+            self.bind_dev = device or self.bind_dev
+        setattr(self, name, value)
 
     def check(self, find_keys=None):
         """Make the checks that iperf3 makes after parsing, in its order. Raises IperfError.
@@ -1139,102 +1116,72 @@ class Settings:
         find_keys: a function that takes the Settings, called when it is the turn of the files and
         the password of the authentication.
         """
-        is_client = self.client is not None or self.loopback
-        for side, number in (("S", 3), ("C", 4)):
-            if is_client if side == "S" else self.server:
-                names = ["/".join(option.names) for option in self.explicit.values()
-                         if option.side == side
-                         and option.dest != "authorized_users_path"]  # iperf3: it comes later
-                if names:
-                    raise IperfError(number, remark=", ".join(names))
-        if self.server and self.affinity and self.affinity[1] is not None:
-            raise IperfError(4, remark="-A n,m")
-        if is_client and (self.username is None) != (self.rsa_public_key_path is None):
-            raise IperfError(22)
-        if is_client and self.username is not None and find_keys:
+        self._refuse_other_side()
+        self._refuse(_REFUSED_BEFORE_KEYS)
+        if find_keys and ((self.is_client and self.username is not None)
+                          or (self.server and self.authorized_users_path is not None)):
             find_keys(self)
-        if is_client and self.authorized_users_path is not None:
-            raise IperfError(3, remark="--authorized-users-path")
-        if is_client and self.rcv_timeout is not None and not (
-                self.reverse or self.bidirectional):
-            raise IperfError(32, "")
-        if self.server and (self.rsa_private_key_path is None) != (
-                self.authorized_users_path is None):
-            raise IperfError(23)
-        if self.server and self.authorized_users_path is not None and find_keys:
-            find_keys(self)
-        self.timed = "time" in self.explicit
-        if self.udp and self.file:
-            raise IperfError(34)
-        # iperf3: a block beyond TCP's largest has TCP's text.
-        if self.length > MAX_BLOCK or (self.length < 0 and not self.udp):
-            raise IperfError(7)
-        # differs: iperf3 lets a negative datagram pass, and fails later.
-        if self.udp and self.length and not MIN_UDP_BLOCK <= self.length <= MAX_UDP_BLOCK:
-            raise IperfError(20)
-        if (self.timed and (self.bytes or self.blocks)) or (self.bytes and self.blocks):
-            raise IperfError(16)
-        if self.cport + self.parallel * (2 if self.bidirectional else 1) > 65536:
-            raise IperfError(26)  # differs: iperf3 fails at the stream that has no port
-        if not is_client and not self.server:
-            raise IperfError(2)
-        if self.tls_key is not None and self.tls_cert is None:
-            raise IperfError(903, "--tls-key goes with --tls-cert")
-        for name, option in (("quic_iw", "--quic-iw"), ("quic_secrets", "--quic-secrets")):
-            if is_client and getattr(self, name) and not self.quic:
-                raise IperfError(905, option + " goes with --quic")
+        self._refuse(_REFUSED)
         self.tls = self.tls or (self.tls_ca is not None and not self.quic)
-        others = (("udp", "-u"), ("sctp", "--sctp"), ("zerocopy", "-Z"),
-                  ("skip_rx_copy", "--skip-rx-copy"))
-        for chosen, number, names in (
-                (self.tls, 904, others),
-                (self.quic, 906, others + (("mptcp", "-m"), ("connect_only", "--connect-only")))):
-            for name, option in names:
-                if chosen and getattr(self, name):
-                    raise IperfError(number, option)
+        for name, number, others in _EXCLUDES:
+            for other in others:
+                if getattr(self, name) and getattr(self, other):
+                    raise IperfError(number, self.explicit[other].names[0])
+
+    def _refuse_other_side(self):
+        """Raise IperfError 3 or 4 if options of the other end were given."""
+        for is_it, other, number in ((self.is_client, "S", 3), (self.server, "C", 4)):
+            names = ["/".join(option.names) for option in self.explicit.values()
+                     if is_it and option.side == other
+                     and option.dest != "authorized_users_path"]  # iperf3: it comes later
+            if names:
+                raise IperfError(number, remark=", ".join(names))
+
+    def _refuse(self, rows):
+        for is_wrong, number, *more in rows:
+            if is_wrong(self):
+                raise IperfError(number, **dict(*more))
 
     def warnings(self):
         """Return the texts of iperf3's warnings about options that do not go with JSON."""
-        texts = []
-        if self.json or self.json_stream:
-            if self.format:
-                texts.append("Report format (-f) flag ignored with JSON output (-J)")
-            if self.verbose:
-                texts.append("Verbose output (-v) may interfere with JSON output (-J)")
-            if self.debug:
-                texts.append("Debug output (-d) may interfere with JSON output (-J)")
-        return texts
+        if not (self.json or self.json_stream):
+            return []
+        return [text for given, text in (
+            (self.format, "Report format (-f) flag ignored with JSON output (-J)"),
+            (self.verbose, "Verbose output (-v) may interfere with JSON output (-J)"),
+            (self.debug, "Debug output (-d) may interfere with JSON output (-J)")) if given]
 
 
-def help_text(program="pyperf3.py"):
-    """Return what --help prints."""
-    lines = ["Usage: %s [-s|-c host|--loopback] [options]" % program,
-             "       %s [-h|--help] [-v|--version]" % program]
-    for group in (_BOTH, _SERVER, _CLIENT):
-        lines += ["", group + ":"]
-        for option in OPTIONS:
-            if option.group == group:
-                # differs: iperf3's leaves out --bandwidth and --linux-congestion.
-                head = "  %s %s" % (", ".join(option.names), option.metavar or "")
-                head = head.rstrip()
-                text = option.help.split("\n")
-                if len(head) > 27:
-                    lines.append(head)
-                    head = ""
-                lines.append("%-28s%s" % (head, text[0]))
-                lines += [" " * 28 + more for more in text[1:]]
-    lines += [
-        "", "[KMGT] are units: 1024 and its powers for sizes, 1000 and its powers for rates.",
-        "", "A client waits %d s for each answer of the server, %d s for that to a stream's first"
-        " datagram;" % (REPLY_TIMEOUT, HELLO_TIMEOUT),
-        "a server %d s for each step of the set-up, %d s for the end of a test behind its time."
-        % (STEP_TIMEOUT, WATCHDOG_GRACE),
-        "", "Environment:",
-        "  PYPERF3_OPTS              options of a client, before those of its command line",
-        "  IPERF3_PASSWORD           the password for --username (RIPERF3_PASSWORD is looked at",
-        "                            first); without it the user is asked",
-    ]
-    return "\n".join(lines)
+def help_text(program="pyperf3.py", columns=80):
+    """Return what --help prints on a terminal of so many columns."""
+    import argparse
+
+    def add_table(title, rows):
+        layout.start_section(title)
+        layout.add_arguments([argparse.Action([head], "", 0, help=text.replace("%", "%%"))
+                              for head, text in rows])
+        layout.end_section()
+
+    layout = argparse.HelpFormatter(program, max_help_position=28, width=columns - 2)
+    if hasattr(layout, "_set_color"):  # Python 3.14's paints for a terminal
+        layout._set_color(False)
+    for side, title in _GROUPS:
+        add_table(title, [(option.head(), option.help) for option in OPTIONS
+                          if option.names and option.side.upper() == side])
+    layout.add_text("[KMGT] are units: 1024 and its powers for sizes, 1000 and its powers for"
+                    " rates.")
+    layout.add_text("A client waits %d s for each answer of the server, %d s for that to a"
+                    " stream's first datagram; a server %d s for each step of the set-up, %d s"
+                    " for the end of a test behind its time."
+                    % (REPLY_TIMEOUT, HELLO_TIMEOUT, STEP_TIMEOUT, WATCHDOG_GRACE))
+    add_table("Environment", [
+        ("PYPERF3_OPTS", "options of a client, before those of its command line"),
+        ("IPERF3_PASSWORD", "the password for --username (RIPERF3_PASSWORD is looked at first);"
+                            " without it the user is asked"),
+    ])
+    return ("Usage: %s [-s|-c host|--loopback] [options]\n"
+            "       %s [-h|--help] [-v|--version]\n\n%s"
+            % (program, program, layout.format_help().rstrip("\n")))
 
 
 ###############################################################################
@@ -1579,76 +1526,91 @@ def to_integer(value):
     return max(-2 ** 63, min(2 ** 63 - 1, value))
 
 
-# Rows: key, attribute, kind, lowest, highest, error of a value outside, when it is sent.
-# Kinds: int; presence (true when sent, on with any boolean); flag (1 when sent, on when
-# there); onoff (1 when sent, on unless 0); text. Sent: always; with udp; if set; if
-# given, that is, not None.
-Parameter = collections.namedtuple("Parameter", "key attribute kind low high error sent")
+# How a kind of parameter is told by its value, read, and sent.
+_KINDS = {
+    "int": (_is_number, to_integer, int),
+    # iperf3: false switches it on, too.
+    "presence": (lambda value: isinstance(value, bool), lambda value: True, bool),
+    "flag": (_is_number, lambda value: True, int),
+    "onoff": (_is_number, lambda value: to_integer(value) != 0, int),
+    "text": (lambda value: isinstance(value, str), str, str),
+}
 
-PARAMETERS = tuple(Parameter(*row) for row in (
-    ("omit", "omit", "int", 0, MAX_OMIT, 12, "always"),
-    ("server_affinity", "server_affinity", "int", 0, MAX_CPU, 132, "given"),
-    ("time", "time", "int", 0, MAX_TIME, 5, "always"),
-    ("num", "bytes", "int", 0, None, 114, "always"),
-    ("blockcount", "blocks", "int", 0, None, 114, "always"),
-    ("MSS", "mss", "int", 0, MAX_MSS, 10, "set"),
-    ("nodelay", "no_delay", "presence", None, None, None, "set"),
-    ("parallel", "parallel", "int", 1, MAX_STREAMS, 6, "always"),
-    ("reverse", "reverse", "presence", None, None, None, "set"),
-    ("bidirectional", "bidirectional", "presence", None, None, None, "set"),
-    ("mptcp", "mptcp", "presence", None, None, None, "set"),
-    ("window", "window", "int", 0, MAX_WINDOW, 8, "set"),
-    ("len", "length", "int", 1, MAX_BLOCK, 7, "always"),
-    ("bandwidth", "rate", "int", 0, None, 114, "set"),
-    ("fqrate", "fq_rate", "int", 0, None, 114, "set"),
-    ("pacing_timer", "pacing_timer", "int", 0, None, 114, "set"),
-    ("burst", "burst", "int", 1, MAX_BURST, 15, "set"),
-    ("gso", "gso", "int", 0, None, 114, "udp"),
-    ("gso_dg_size", "gso_datagram", "int", 0, None, 114, "udp"),
-    ("gso_bf_size", "gso_buffer", "int", 0, None, 114, "udp"),
-    ("gro", "gro", "int", 0, 1, 114, "udp"),
-    ("gro_bf_size", "gro_buffer", "int", 0, None, 114, "udp"),
-    ("TOS", "tos", "int", 0, 255, 21, "set"),
-    ("flowlabel", "flowlabel", "int", 1, MAX_FLOW_LABEL, 127, "set"),
-    ("title", "title", "text", None, None, None, "set"),
-    ("extra_data", "extra_data", "text", None, None, None, "set"),
-    ("congestion", "congestion", "text", None, None, None, "set"),
-    ("get_server_output", "get_server_output", "flag", None, None, None, "set"),
-    ("udp_counters_64bit", "wide_counters", "flag", None, None, None, "set"),
-    ("repeating_payload", "repeating_payload", "flag", None, None, None, "set"),
-    ("zerocopy", "zerocopy", "onoff", None, None, None, "set"),
-    ("dont_fragment", "dont_fragment", "onoff", None, None, None, "set"),
-    ("authtoken", "token", "text", None, None, None, "set"),
-    ("skip_rx_copy", "skip_rx_copy", "onoff", None, None, None, "set"),
+Parameter = collections.namedtuple("Parameter", "key attribute kind sent low high error default")
+Parameter.__doc__ = """One parameter of a test, a row of PARAMETERS.
+
+key: its name in the document; attribute: that in Parameters.
+kind: of _KINDS.
+sent: when it is: always; with udp; if set; if given, that is, not None.
+low, high: the lowest and the highest value, None if there is none; error: of one outside.
+default: what it is where it is not sent.
+"""
+
+
+def _number(key, attribute, sent="set", low=0, high=None, error=114, default=0):
+    return Parameter(key, attribute, "int", sent, low, high, error, default)
+
+
+def _switch(key, attribute, kind):
+    return Parameter(key, attribute, kind, "set", None, None, None, False)
+
+
+def _text(key, attribute):
+    return Parameter(key, attribute, "text", "set", None, None, None, None)
+
+
+# In the order in which iperf3 sends them.
+PARAMETERS = (
+    _number("omit", "omit", "always", 0, MAX_OMIT, 12),
+    _number("server_affinity", "server_affinity", "given", 0, MAX_CPU, 132, None),
+    _number("time", "time", "always", 0, MAX_TIME, 5, DEFAULT_TIME),
+    _number("num", "bytes", "always"),
+    _number("blockcount", "blocks", "always"),
+    _number("MSS", "mss", "set", 0, MAX_MSS, 10),
+    _switch("nodelay", "no_delay", "presence"),
+    _number("parallel", "parallel", "always", 1, MAX_STREAMS, 6, 1),
+    _switch("reverse", "reverse", "presence"),
+    _switch("bidirectional", "bidirectional", "presence"),
+    _switch("mptcp", "mptcp", "presence"),
+    _number("window", "window", "set", 0, MAX_WINDOW, 8),
+    _number("len", "length", "always", None, None, None, DEFAULT_TCP_BLOCK),  # checked last
+    _number("bandwidth", "rate"),
+    _number("fqrate", "fq_rate"),
+    _number("pacing_timer", "pacing_timer", default=1000),
+    _number("burst", "burst", "set", 1, MAX_BURST, 15),
+    _number("gso", "gso", "udp"),
+    _number("gso_dg_size", "gso_datagram", "udp"),
+    _number("gso_bf_size", "gso_buffer", "udp", default=MAX_UDP_BLOCK),
+    _number("gro", "gro", "udp", high=1),
+    _number("gro_bf_size", "gro_buffer", "udp", default=MAX_UDP_BLOCK),
+    _number("TOS", "tos", "set", 0, 255, 21),
+    _number("flowlabel", "flowlabel", "set", 1, MAX_FLOW_LABEL, 127),
+    _text("title", "title"),
+    _text("extra_data", "extra_data"),
+    _text("congestion", "congestion"),
+    _switch("get_server_output", "get_server_output", "flag"),
+    _switch("udp_counters_64bit", "wide_counters", "flag"),
+    _switch("repeating_payload", "repeating_payload", "flag"),
+    _switch("zerocopy", "zerocopy", "onoff"),
+    _switch("dont_fragment", "dont_fragment", "onoff"),
+    _text("authtoken", "token"),
+    _switch("skip_rx_copy", "skip_rx_copy", "onoff"),
     # Ours: a server that sends datagrams may end at the amount, since the client counts those
     # that were lost. iperf3's clients wait for as many as arrive.
-    ("pyperf3_counts_lost", "counts_lost", "flag", None, None, None, "set"),
+    _switch("pyperf3_counts_lost", "counts_lost", "flag"),
     # A server that sends a file ends the stream with it.
-    ("pyperf3_ends_with_data", "ends_with_data", "flag", None, None, None, "set"),
-    ("pyperf3_quic_iw", "quic_iw", "int", 0, MAX_INITIAL_WINDOW, 907, "set"),
-))
+    _switch("pyperf3_ends_with_data", "ends_with_data", "flag"),
+    _number("pyperf3_quic_iw", "quic_iw", "set", 0, MAX_INITIAL_WINDOW, 907),
+)
 
 
 class Parameters:
-    """Hold the parameters of one test, as both ends agree on them (keys of PARAMETERS)."""
+    """Hold the parameters of one test, as both ends agree on them: attributes of PARAMETERS."""
 
     def __init__(self):
         self.protocol = "TCP"
-        self.time = DEFAULT_TIME
-        self.parallel = 1
-        self.length = DEFAULT_TCP_BLOCK
-        self.omit = self.bytes = self.blocks = self.mss = self.window = self.rate = 0
-        self.burst = self.tos = self.fq_rate = self.flowlabel = 0
-        self.pacing_timer = 1000
-        self.gso = self.gso_datagram = self.gro = 0
-        self.gso_buffer = self.gro_buffer = MAX_UDP_BLOCK
-        self.wide_counters = self.dont_fragment = self.counts_lost = False
-        self.no_delay = self.reverse = self.bidirectional = self.zerocopy = False
-        self.get_server_output = self.repeating_payload = self.skip_rx_copy = False
-        self.title = self.extra_data = self.congestion = None
-        self.server_affinity = self.token = None
-        self.mptcp = self.ends_with_data = False
-        self.quic_iw = 0
+        for row in PARAMETERS:
+            setattr(self, row.attribute, row.default)
 
     def stream_count(self):
         """Return the number of streams, of both directions."""
@@ -1711,7 +1673,8 @@ class Parameters:
             value = getattr(self, row.attribute)
             if {"always": True, "set": value, "given": value is not None,
                     "udp": self.protocol == "UDP"}[row.sent]:
-                document[row.key] = {"presence": True, "flag": 1, "onoff": 1}.get(row.kind, value)
+                _, _, to_sent = _KINDS[row.kind]
+                document[row.key] = to_sent(value)
         document["client_version"] = IPERF_VERSION
         return document
 
@@ -1723,8 +1686,7 @@ class Parameters:
         ignored. Raises IperfError with iperf3's number for a value out of range (the last
         one decides, as in iperf3).
         """
-        self = cls()
-        failure = bad_length = None
+        self, errors = cls(), []
         # iperf3: a document that is no object means all defaults.
         members = by_lower_name(document if isinstance(document, dict) else {})
         for protocol in ("tcp", "udp", "sctp", "quic"):
@@ -1732,34 +1694,23 @@ class Parameters:
                 self.protocol = protocol.upper()
         for row in PARAMETERS:
             value = members.get(row.key.lower())
-            if row.kind == "text":
-                if isinstance(value, str):
+            is_kind, read, _ = _KINDS[row.kind]
+            if is_kind(value):
+                value = read(value)
+                if (row.low is not None and value < row.low) or (
+                        row.high is not None and value > row.high):
+                    errors.append(row.error)
+                else:
                     setattr(self, row.attribute, value)
-            elif row.kind == "presence":
-                if isinstance(value, bool):  # iperf3: false switches it on, too
-                    setattr(self, row.attribute, True)
-            elif _is_number(value):
-                value = to_integer(value)
-                if row.kind == "flag":
-                    value = True
-                elif row.kind == "onoff":
-                    value = value != 0
-                elif value < row.low or (row.high is not None and value > row.high):
-                    if row.key == "len":  # iperf3: looked at last
-                        bad_length = IperfError(row.error)
-                        if value < row.low and self.protocol == "UDP":
-                            bad_length = IperfError(20)
-                    else:
-                        failure = IperfError(row.error)
-                    continue
-                setattr(self, row.attribute, value)
         if self.reverse and self.bidirectional:
-            failure = IperfError(25)
-        if self.protocol == "UDP" and not bad_length and (
-                not MIN_UDP_BLOCK <= self.length <= MAX_UDP_BLOCK):
-            bad_length = IperfError(20)  # iperf3: also if there is none, by TCP's default
-        if bad_length or failure:
-            raise bad_length or failure
+            errors.append(25)
+        is_udp = self.protocol == "UDP"
+        if self.length > MAX_BLOCK or (self.length < 1 and not is_udp):
+            errors.append(7)
+        elif is_udp and not MIN_UDP_BLOCK <= self.length <= MAX_UDP_BLOCK:
+            errors.append(20)  # iperf3: also if there is none, by TCP's default
+        if errors:
+            raise IperfError(errors[-1])
         return self
 
 
@@ -1807,68 +1758,73 @@ def results_to_json(results):
     return document
 
 
+def _refusal(text):
+    return IperfError(117, OSError(_EPROTO, text))
+
+
+def _number_of(members, name, default=None):
+    """Return a number out of a JSON object. Raises IperfError 117."""
+    value = members.get(name, default)
+    if not _is_number(value):
+        raise _refusal("%s is missing or no number" % name)
+    return value
+
+
 def results_from_json(document, ids):
     """Return the Results of the other end.
 
     ids: the ids of the test's streams; an unknown one is error 208. Raises IperfError 117 if
     a member that iperf3 requires is missing or no number.
     """
-    def refusal(text):
-        return IperfError(117, OSError(_EPROTO, text))
-
     if not isinstance(document, dict):
-        raise refusal("no JSON object")
-
-    def number(container, name, default=None):
-        value = container.get(name, default)
-        if not _is_number(value):
-            raise refusal("%s is missing or no number" % name)
-        return value
-
+        raise _refusal("no JSON object")
     members, cpu = by_lower_name(document), []
     for name in ("cpu_util_total", "cpu_util_user", "cpu_util_system"):
-        value = float(max(-2 ** 63, min(2 ** 63, number(members, name))))
+        value = float(max(-2 ** 63, min(2 ** 63, _number_of(members, name))))
         cpu.append(value if value == value else 0.0)
-    has_retransmits = to_integer(number(members, "sender_has_retransmits"))
+    has_retransmits = to_integer(_number_of(members, "sender_has_retransmits"))
     rows = members.get("streams")
     if not isinstance(rows, list):
-        raise refusal("streams is missing or no array")
+        raise _refusal("streams is missing or no array")
     streams = {}
     for row in rows:
-        if not isinstance(row, dict):
-            raise refusal("a stream is no object")
-        row = by_lower_name(row)
-        values = {}
-        for name in ("id", "bytes", "retransmits", "errors", "packets"):
-            values[name] = to_integer(number(row, name))
-        omitted = ("omitted_errors", "omitted_packets")
-        if len([name for name in omitted if row.get(name) is None]) == 1:
-            raise refusal("one of the omitted counts is missing")
-        for name in omitted:
-            values[name] = None
-            if row.get(name) is not None:
-                values[name] = to_integer(number(row, name))
-        for name, default in (("jitter", None), ("start_time", 0.0), ("end_time", -1.0)):
-            value = number(row, name, default)
-            values[name] = float(value) if abs(value) < 1e15 else 0.0
-        if values["end_time"] < 0:
-            values["end_time"] = None  # 3.1 does not send it
-        dropped = row.get(DROPPED_KEY)
-        values["dropped"] = max(0, to_integer(dropped)) if _is_number(dropped) else None
-        if values["id"] not in ids:
+        stream = _stream_result_from_json(row)
+        if stream.id not in ids:
             raise IperfError(208)
-        values["bytes"] = max(0, values["bytes"])
-        streams[values["id"]] = StreamResult(**values)
+        streams[stream.id] = stream
     congestion = members.get("congestion_used")
     if not isinstance(congestion, str) or len(congestion) > 64 or not all(
             "!" <= letter <= "~" for letter in congestion):
         congestion = None
     output = None
     for name, kind in zip(SERVER_OUTPUTS, (str, dict)):
-        value = members.get(name)
-        if isinstance(value, kind):
-            output = (name, value)
+        if isinstance(members.get(name), kind):
+            output = (name, members[name])
     return Results(cpu[0], cpu[1], cpu[2], has_retransmits, congestion, streams, output)
+
+
+def _stream_result_from_json(row):
+    """Return the StreamResult of an element of `streams`. Raises IperfError 117."""
+    if not isinstance(row, dict):
+        raise _refusal("a stream is no object")
+    row = by_lower_name(row)
+    values = {name: to_integer(_number_of(row, name))
+              for name in ("id", "bytes", "retransmits", "errors", "packets")}
+    values["bytes"] = max(0, values["bytes"])
+    omitted = [name for name in ("omitted_errors", "omitted_packets")
+               if row.get(name) is not None]
+    if len(omitted) == 1:
+        raise _refusal("one of the omitted counts is missing")
+    values.update(omitted_errors=None, omitted_packets=None)
+    values.update((name, to_integer(_number_of(row, name))) for name in omitted)
+    for name, default in (("jitter", None), ("start_time", 0.0), ("end_time", -1.0)):
+        value = _number_of(row, name, default)
+        values[name] = float(value) if abs(value) < 1e15 else 0.0
+    if values["end_time"] < 0:
+        values["end_time"] = None  # 3.1 does not send it
+    dropped = row.get(DROPPED_KEY)
+    values["dropped"] = max(0, to_integer(dropped)) if _is_number(dropped) else None
+    return StreamResult(**values)
 
 
 def stream_ids(count):
@@ -1895,8 +1851,7 @@ def cpu_times():
     if resource is not None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return usage.ru_utime, usage.ru_stime
-    times = os.times()
-    return times[0], times[1]
+    return os.times()[:2]
 
 
 def set_affinity(cpu):
@@ -3239,8 +3194,8 @@ class BatchWriter:
             start, rest = address(self.headers), address(payload) + header_size
 
             def datagrams(first, count):
-                return [(start + first * header_size, header_size), (rest, size - header_size)] + (
-                    datagrams(first + 1, count - 1) if count > 1 else [])
+                return [piece for at in range(first, first + count) for piece in (
+                    (start + at * header_size, header_size), (rest, size - header_size))]
         self._singles = _MessageVector([datagrams(at, 1) for at in range(self.limit)], address)
         if self._segments:
             self._groups = _MessageVector(
@@ -3353,8 +3308,7 @@ class BatchReader:
         flags = self._flags | (_MSG_WAITFORONE if wait else _MSG_DONTWAIT)
         count = self._receive(self._descriptor, vector.address, self._messages, flags, None)
         if count < 0:
-            number = self._errno()
-            raise system_error(number)
+            raise system_error(self._errno())
         return count
 
     def sizes(self, count):
@@ -3425,7 +3379,7 @@ def run_openssl(arguments, data, passphrase=None):
     import subprocess
     secret = [name for name in os.environ if name.endswith("IPERF3_PASSWORD")]
     more = {"env": {name: value for name, value in os.environ.items() if name not in secret}}
-    pipe = None
+    pipe = ()
     try:
         if passphrase is not None and os.name == "posix":
             pipe = os.pipe()
@@ -3438,9 +3392,6 @@ def run_openssl(arguments, data, passphrase=None):
         process = subprocess.Popen(
             ["openssl"] + arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, **more)
-        if pipe:
-            os.close(pipe[1])
-            pipe = (pipe[0], None)
         output, errors = process.communicate(data, timeout=STEP_TIMEOUT)
     except (OSError, ValueError) as error:
         raise RuntimeError("openssl: " + system_text(error))
@@ -3449,9 +3400,8 @@ def run_openssl(arguments, data, passphrase=None):
         process.communicate()
         raise RuntimeError("openssl: timed out")
     finally:
-        for end in pipe or ():
-            if end is not None:
-                os.close(end)
+        for end in pipe:
+            os.close(end)
     if process.returncode:
         text = errors.decode("utf-8", "replace").strip().split("\n")[0]
         raise RuntimeError("openssl: " + text)
@@ -3827,14 +3777,36 @@ def _would_block():
     return system_error(errno.EAGAIN)
 
 
-class TlsSocket:
-    """A TCP socket inside TLS, with those methods of a socket that are used here.
+class StandIn:
+    """What stands where a TCP socket would, with those methods of a socket that are used here.
 
-    What would block raises BlockingIOError, as a socket does. The socket beneath is in `socket`.
+    send(), recv_into(), setblocking() and shutdown() are its own, the others those of the socket
+    beneath. All mean what a socket's do, and raise OSError; what would block for longer than
+    _CALL_TIMEOUT raises BlockingIOError. Beyond a socket's there are
+        must_repeat         whether send() wants the same data again after BlockingIOError (TLS)
+        holds_data()        whether recv() would not block, where no selector can tell (TLS)
+        unacknowledged()    as sockets' unacknowledged(sock), which serves TLS, too (QUIC)
+        finish()            queue the end of the data (QUIC; a TCP connection is shut down)
+        exchange(), serve() let the protocol go on, which nobody else does (QUIC)
     """
+
+    must_repeat = False
+
+    def __init__(self, sock):
+        """sock: the socket beneath."""
+        for name in ("fileno", "close", "getsockname", "getpeername", "getsockopt", "setsockopt"):
+            setattr(self, name, getattr(sock, name))
+        self.family = sock.family
+
+
+class TlsSocket(StandIn):
+    """A TCP socket inside TLS. The socket beneath is in `socket`."""
+
+    must_repeat = True
 
     def __init__(self, secured):
         """secured: an SSLSocket whose handshake is over."""
+        StandIn.__init__(self, secured)
         self.socket = secured
         self._piece, self._begun = _TLS_RECORD, 0  # bytes per call; of a call that did not end
         self._ahead = b""  # read by holds_data()
@@ -3842,9 +3814,6 @@ class TlsSocket:
         ssl = _import_ssl()
         self._full = (ssl.SSLWantReadError, ssl.SSLWantWriteError, socket.timeout)
         self._errors = ssl.SSLError
-        for name in ("fileno", "close", "getsockname", "getpeername", "getsockopt", "setsockopt"):
-            setattr(self, name, getattr(secured, name))
-        self.family = secured.family
 
     def facts(self):
         """Return what was agreed on: version and cipher."""
@@ -4103,12 +4072,104 @@ class QuicEnd:
         return connection
 
 
-class QuicSocket:
-    """A QUIC connection with one stream, with those methods of a socket that workers use.
+QuicAdapter = collections.namedtuple(
+    "QuicAdapter", "receive_joined guess waiting unacknowledged figures")
+QuicAdapter.__doc__ = """What the libraries do each in its own way, as functions: take datagrams
+that are joined, their size, the sender's address and the time; tell how many bytes of the stream
+were not sent yet, how many the other end may not have, and (packets lost, congestion window,
+seconds of a round trip), -1 or 0 for what is not told. guess: a _Guess to keep up to date, or
+None."""
 
-    send() and recv_into() raise BlockingIOError after a while, as a socket does on which
-    set_timeouts() was called. All but the constructor, begin() and is_connected() is for the
-    worker.
+
+def quic_adapter(connection, stream):
+    """Return the QuicAdapter of a library's connection, by what it has, under whatever name."""
+    receive_joined = getattr(connection, "receive_gro_buffer", None) or functools.partial(
+        _receive_apart, connection)
+    if hasattr(connection, "_streams"):
+        return QuicAdapter(receive_joined, None, *_aioquic_account(connection, stream))
+    if hasattr(connection, "get_send_buffer_size"):
+        return QuicAdapter(receive_joined, None, *_qh3_account(connection, stream))
+    guess = _Guess()
+    return QuicAdapter(receive_joined, guess, guess.waiting, guess.waiting, lambda: (-1, -1, 0))
+
+
+def _receive_apart(connection, data, size, remote, now):
+    for at in range(0, len(data), size):
+        connection.receive_datagram(data[at:at + size], remote, now)
+
+
+def _qh3_account(connection, stream):
+    waiting = functools.partial(connection.get_send_buffer_size, stream)
+
+    def core(name, default):
+        return getattr(getattr(connection, "_core", None), name, default)
+    return waiting, lambda: waiting() + core("bytes_in_flight", 0), lambda: (
+        core("loss_total", -1), core("congestion_window", -1), core("smoothed_rtt", 0))
+
+
+def _aioquic_account(connection, stream):  # and of qh3 before 2.0, which was made of it
+    recovery = getattr(connection, "_loss", None)
+
+    def waiting():
+        sender = getattr(connection._streams.get(stream), "sender", None)
+        return sender._buffer_stop - sender.highest_offset if sender else 0
+
+    def unacknowledged():
+        sender = getattr(connection._streams.get(stream), "sender", None)
+        return sender._buffer_stop - sender._buffer_start if sender else 0
+    return waiting, unacknowledged, lambda: (
+        -1, getattr(recovery, "congestion_window", -1), getattr(recovery, "_rtt_smoothed", 0))
+
+
+class _Guess:
+    """What waits with a library that does not tell: what was queued, less what was sent."""
+
+    def __init__(self):
+        self._queued, self._sent = 0, 0.0  # bytes, about; when some were sent
+
+    def waiting(self):
+        return self._queued
+
+    def queue(self, count):
+        self._queued += count
+
+    def send(self, now, datagrams):
+        """Take note of what is sent; if nothing goes for long, nothing waits."""
+        if datagrams:
+            self._sent = now
+        self._queued = max(0, self._queued - sum(map(len, datagrams))) if (
+            now - self._sent < 0.1) else 0
+
+
+def _reason_to_end(kind, event, stream):
+    """Return why an event of the library ends the connection, None if it does not."""
+    if kind == "ConnectionTerminated":
+        return printable(event.reason_phrase) or "closed by the other end (%d)" % event.error_code
+    if kind in ("StreamReset", "StopSendingReceived") and event.stream_id == stream:
+        return "the other end gave the stream up (%d)" % event.error_code
+    return None
+
+
+def _in_pieces(datagrams):
+    """Return them in lists of one size, whose last may be shorter, for one call each (GSO)."""
+    pieces, at = [], 0
+    while at < len(datagrams):
+        size, end = len(datagrams[at]), at + 1
+        limit = min(len(datagrams), at + min(_UDP_MAX_SEGMENTS, MAX_UDP_BLOCK // size))
+        while end < limit and len(datagrams[end]) == size:
+            end += 1
+        if at + 1 < end < limit and len(datagrams[end]) < size:
+            end += 1
+        pieces.append(datagrams[at:end])
+        at = end
+    return pieces
+
+
+class QuicSocket(StandIn):
+    """A QUIC connection with one stream, over a UDP socket.
+
+    All but the constructor, begin() and is_connected() is for the worker: nothing goes on while
+    it does something else than send(), recv_into(), serve() or exchange().
     """
 
     def __init__(self, sock, end, remote, cookie, first=None):
@@ -4116,17 +4177,15 @@ class QuicSocket:
 
         cookie: what the client sends first; first: of a server, the datagrams that came so far.
         """
+        StandIn.__init__(self, sock)
         self._sock, self.end, self._remote = sock, end, remote
-        self._cookie, self._first = cookie, first
-        self._is_client = first is None
+        self._cookie, self._first, self._is_client = cookie, first, first is None
         sock.setblocking(False)
-        self._connection = None
+        self._connection = self._adapter = None
         self._stream = 0  # RFC 9000, 2.1: the client's first one
         self._pieces, self._held = collections.deque(), 0  # what came, and how many bytes it is
         self.ended = False  # the stream that comes has come whole
-        self.deaf = False  # nobody will read what comes
-        self._guesses = False  # the library does not tell what waits
-        self._queued, self._sent = 0, 0.0  # then: bytes to send, about; when some were sent
+        self.discards = False  # nobody will read what comes
         self._packets = 0
         self.report, self._reported = None, 0.0  # called with QuicFigures, and when
         self.stopped = bool  # called to know whether to send no more: by default False
@@ -4138,9 +4197,6 @@ class QuicSocket:
         self.connect_seconds = self.first_byte_seconds = 0.0
         self._cuts = set_segmentation(sock, 1200) and set_segmentation(sock, 0)
         self._joins = hasattr(sock, "recvmsg") and set_coalescing(sock)
-        for name in ("fileno", "getsockname", "getpeername", "getsockopt", "setsockopt", "close"):
-            setattr(self, name, getattr(sock, name))
-        self.family = sock.family
 
     def setblocking(self, blocking):
         """Calls block for a while, whatever this says."""
@@ -4158,11 +4214,10 @@ class QuicSocket:
         """
         self._begun = time.monotonic()
         try:
-            self._connection = self.end.connection(self._first)
-            self._guesses = not (hasattr(self._connection, "get_send_buffer_size")
-                                 or hasattr(self._connection, "_streams"))
+            connection = self._connection = self.end.connection(self._first)
+            self._adapter = quic_adapter(connection, self._stream)
             if self._is_client:
-                self._connection.connect(self._remote, time.monotonic())
+                connection.connect(self._remote, time.monotonic())
                 return True
         except Exception as error:  # of a class that the library chose
             raise IperfError(203 if self._is_client else 204, OSError(
@@ -4175,7 +4230,7 @@ class QuicSocket:
 
     def is_connected(self):
         """Go on with the handshake; returns whether it is over. Raises OSError if it failed."""
-        self.turn(0)
+        self.exchange(0)
         self._check()
         return self._connected
 
@@ -4189,12 +4244,12 @@ class QuicSocket:
         if self._await(len(self._cookie)) != self._cookie:
             raise OSError(errno.EACCES, "the connection is another test's")
         self._connection.send_stream_data(self._stream, _QUIC_ANSWER)
-        self.turn(0)
+        self.exchange(0)
 
     def _await(self, count):
         """Return the next `count` bytes of the stream. Raises OSError if they do not come."""
         while self._held < count:
-            self.turn(0.05)
+            self.exchange(0.05)
             self._check()
         data = bytearray(count)
         self.recv_into(memoryview(data), count)
@@ -4220,12 +4275,12 @@ class QuicSocket:
         It leaves with the next call, of whatever kind, and so not before it is counted.
         """
         end = time.monotonic() + _CALL_TIMEOUT
-        self.turn(0)
-        while self._waiting() >= max(len(data), 65536) and not self.broken:
+        self.exchange(0)
+        while self._adapter.waiting() >= max(len(data), 65536) and not self.broken:
             left = end - time.monotonic()
             if left <= 0 or self.stopped():
                 raise _would_block()
-            self.turn(left)
+            self.exchange(left)
         if self.broken:
             raise BrokenPipeError(errno.EPIPE, self.broken)
         try:
@@ -4233,37 +4288,19 @@ class QuicSocket:
         except Exception as error:  # closed, say; the libraries raise what they like
             self.broken = str(error)
             raise BrokenPipeError(errno.EPIPE, self.broken)
-        self._queued += len(data)
+        if self._adapter.guess:
+            self._adapter.guess.queue(len(data))
         return len(data)
 
     def finish(self):
         """Queue the end of the stream."""
-        try:
+        with suppress(Exception):  # the connection is over
             self._connection.send_stream_data(self._stream, b"", True)
-        except Exception:
-            pass  # the connection is over
-
-    def _waiting(self):
-        """Return how many bytes of the stream were not sent yet."""
-        if hasattr(self._connection, "get_send_buffer_size"):
-            return self._connection.get_send_buffer_size(self._stream)
-        sender = self._aioquic_sender()
-        return sender._buffer_stop - sender.highest_offset if sender else self._queued
 
     def unacknowledged(self):
         """Return how many bytes the other end may not have yet, as far as the library tells."""
-        self.turn(0)
-        sender = self._aioquic_sender()
-        if sender:
-            return sender._buffer_stop - sender._buffer_start
-        core = getattr(self._connection, "_core", None)  # no public name
-        return self._waiting() + getattr(core, "bytes_in_flight", 0)
-
-    def _aioquic_sender(self):
-        """Return aioquic's own account of what the stream sends, None of another library."""
-        # No public name; without it the bytes of the datagrams sent are the best guess.
-        stream = getattr(self._connection, "_streams", {}).get(self._stream)
-        return getattr(stream, "sender", None)
+        self.exchange(0)
+        return self._adapter.unacknowledged()
 
     def recv_into(self, view, size, flags=0):
         """As a TCP socket's; 0 at the end of the stream. The flags make no difference."""
@@ -4276,7 +4313,7 @@ class QuicSocket:
             left = end - time.monotonic()
             if left <= 0:
                 raise _would_block()
-            self.turn(left)
+            self.exchange(left)
         count = 0
         while self._pieces and count < size:
             piece = self._pieces.popleft()
@@ -4293,24 +4330,13 @@ class QuicSocket:
         """Do what the connection needs for `seconds`, and once at least."""
         end = time.monotonic() + seconds
         while True:
-            self.turn(max(0.0, end - time.monotonic()))
+            self.exchange(max(0.0, end - time.monotonic()))
             if time.monotonic() >= end:
                 return
 
-    def _figures(self):
-        """Return the QuicFigures; what the library does not tell is -1."""
-        # No public names: what is not there is not reported.
-        core, recovery = (getattr(self._connection, name, None) for name in ("_core", "_loss"))
-        if recovery is not None:
-            return QuicFigures(self._packets, -1, getattr(recovery, "congestion_window", -1),
-                               int(getattr(recovery, "_rtt_smoothed", 0) * 1e6))
-        return QuicFigures(self._packets, getattr(core, "loss_total", -1),
-                           getattr(core, "congestion_window", -1),
-                           int((getattr(core, "smoothed_rtt", 0) or 0) * 1e6))
-
     # Datagrams
 
-    def turn(self, wait, gate=None):
+    def exchange(self, wait, gate=None):
         """Take in what has come, send what is due; if nothing came, wait for it so long at most.
 
         gate: a descriptor that ends the wait, too.
@@ -4351,15 +4377,12 @@ class QuicSocket:
 
     def _take_in(self, data, size):
         """Hand a datagram, or several of `size` bytes each in one piece, to the library."""
-        now, connection = time.monotonic(), self._connection
+        now = time.monotonic()
         try:
-            if not 0 < size < len(data):
-                connection.receive_datagram(data, self._remote, now)
-            elif hasattr(connection, "receive_gro_buffer"):
-                connection.receive_gro_buffer(data, size, self._remote, now)
+            if 0 < size < len(data):
+                self._adapter.receive_joined(data, size, self._remote, now)
             else:
-                for at in range(0, len(data), size):
-                    connection.receive_datagram(data[at:at + size], self._remote, now)
+                self._connection.receive_datagram(data, self._remote, now)
             self._refused = None
         except Exception as error:  # no end of the connection: anybody can send garbage
             if not self._connected:
@@ -4368,25 +4391,20 @@ class QuicSocket:
 
     def _take_events(self):
         """Take in what the library has to tell."""
-        connection = self._connection
-        event = connection.next_event()
+        event = self._connection.next_event()
         while event is not None:
             kind = type(event).__name__  # the same in both libraries
             if kind == "StreamDataReceived":
-                if event.data and event.stream_id == self._stream and not self.deaf:
-                    self._pieces.append(event.data)
-                    self._held += len(event.data)
-                if event.end_stream and event.stream_id == self._stream:
-                    self.ended = True
+                if event.stream_id == self._stream:
+                    if event.data and not self.discards:
+                        self._pieces.append(event.data)
+                        self._held += len(event.data)
+                    self.ended = self.ended or event.end_stream
             elif kind == "HandshakeCompleted":
                 self._connected = True
-            elif kind == "ConnectionTerminated":
-                self.broken = printable(event.reason_phrase) or (
-                    "closed by the other end (%d)" % event.error_code)
-            elif kind in ("StreamReset", "StopSendingReceived") and (
-                    event.stream_id == self._stream):
-                self.broken = "the other end gave the stream up (%d)" % event.error_code
-            event = connection.next_event()
+            else:
+                self.broken = _reason_to_end(kind, event, self._stream) or self.broken
+            event = self._connection.next_event()
 
     def _send_due(self):
         """Let the library make the datagrams that are due, and send them."""
@@ -4405,43 +4423,29 @@ class QuicSocket:
                 self.broken = self.broken or str(error)
             return
         self._packets += len(due)
-        if self._guesses:
-            self._guess(now, due)
-        at = 0
-        while at < len(due):
-            size, end = len(due[at]), at + 1
-            if self._cuts:
-                limit = min(len(due), at + min(_UDP_MAX_SEGMENTS, MAX_UDP_BLOCK // size))
-                while end < limit and len(due[end]) == size:
-                    end += 1
-                if at + 1 < end < limit and len(due[end]) < size:
-                    end += 1  # the last one of a piece may be shorter
-            self._send_piece(due[at:end], size)
-            at = end
+        if self._adapter.guess:
+            self._adapter.guess.send(now, due)
+        for piece in _in_pieces(due) if self._cuts else zip(due):
+            self._send_piece(piece)
         if now - self._reported > _QUIC_REPORT:
             self.tell(now)
-
-    def _guess(self, now, due):
-        """Take what is sent now from the bytes that wait; if nothing goes for long, none do."""
-        if due:
-            self._sent = now
-        self._queued = max(0, self._queued - sum(map(len, due))) if now - self._sent < 0.1 else 0
 
     def tell(self, now):
         """Report the figures."""
         if self.report:
             self._reported = now
-            self.report(self._figures())
+            lost, window, rtt = self._adapter.figures()
+            self.report(QuicFigures(self._packets, lost, window, int((rtt or 0) * 1e6)))
 
-    def _send_piece(self, datagrams, size):
-        """Send datagrams of this size in one call. What does not go counts as lost on the way."""
+    def _send_piece(self, datagrams):
+        """Send datagrams of one size in one call. What does not go counts as lost on the way."""
         try:
             while True:
                 try:
                     if len(datagrams) == 1:
                         self._sock.send(datagrams[0])
                     else:
-                        self._sock.sendmsg(datagrams, segments(size))
+                        self._sock.sendmsg(datagrams, segments(len(datagrams[0])))
                     if self.outage.since:
                         self.outage.end(time.monotonic())
                     return
@@ -4455,7 +4459,7 @@ class QuicSocket:
             if len(datagrams) > 1 and error.errno in _NO_SEGMENTS:
                 self._cuts = False
                 for data in datagrams:
-                    self._send_piece([data], len(data))
+                    self._send_piece([data])
                 return
             try:
                 self.outage.bear(error, time.monotonic(), self._connected)
@@ -4907,8 +4911,8 @@ class Loop:
     """Run tasks over one selector."""
 
     def __init__(self):
-        self._alarm, self._bell = socket.socketpair()
-        for end in (self._alarm, self._bell):
+        self._wakeup, self._waker = socket.socketpair()
+        for end in (self._wakeup, self._waker):
             end.setblocking(False)
         self._selector = self._make_selector()
         self._waiting = []
@@ -4916,11 +4920,11 @@ class Loop:
         self._failing = None  # since when the selector fails
 
     def _make_selector(self):
-        """Return the best selector that the system lets work, with the alarm in it."""
+        """Return the best selector that the system lets work, with the wake-up socket in it."""
         for name in ("DefaultSelector", "PollSelector", "SelectSelector"):
             try:
                 selector = getattr(selectors, name)()
-                selector.register(self._alarm, READ, None)
+                selector.register(self._wakeup, READ, None)
                 selector.select(0)
                 return selector
             except (AttributeError, OSError):
@@ -4930,13 +4934,11 @@ class Loop:
     def close(self):
         """Release the descriptors; end the tasks that are left."""
         for task in self._waiting + [entry[0] for entry in self._ready]:
-            try:
+            with suppress(Exception):  # there is nobody left to tell
                 task.generator.close()
-            except Exception:
-                pass  # there is nobody left to tell
         self._selector.close()
-        self._alarm.close()
-        self._bell.close()
+        self._wakeup.close()
+        self._waker.close()
 
     def spawn(self, generator):
         """Begin a task; it runs at the next turn."""
@@ -4944,12 +4946,10 @@ class Loop:
         self._ready.append((task, None, None))
         return task
 
-    def ring(self):
+    def end_wait(self):
         """End the selector's wait. Safe in signal handlers and other threads."""
-        try:
-            self._bell.send(b"\0")
-        except (OSError, ValueError):
-            pass
+        with suppress(OSError, ValueError):
+            self._waker.send(b"\0")
 
     def wake(self, task, error=None):
         """Resume a waiting task with WOKEN, or throw `error` into it."""
@@ -4967,7 +4967,7 @@ class Loop:
         task.wait = None
         self._ready.append((task, value, error))
 
-    def turn(self):
+    def run_once(self):
         """Wait for something to happen, and let the tasks concerned go on.
 
         Raises IperfError 118 if the system tells nothing any more.
@@ -4978,11 +4978,9 @@ class Loop:
             timeout = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
             for key, _ in self._select(timeout):
                 if key.data is None:
-                    try:
-                        self._alarm.recv(4096)
-                    except OSError:
-                        pass
-                elif not self._reads_tls(key.data.wait) or key.fileobj.holds_data():
+                    with suppress(OSError):
+                        self._wakeup.recv(4096)
+                elif self._holds_data(key.data.wait) is not False:
                     self._resume_later(key.data, READY)
             now = time.monotonic()
             for task in list(self._waiting):
@@ -5006,9 +5004,11 @@ class Loop:
             return ()
 
     @staticmethod
-    def _reads_tls(wait):
-        """Return whether the selector cannot tell: TLS reads ahead, and what is no data."""
-        return wait.events == READ and isinstance(wait.fileobj, TlsSocket)
+    def _holds_data(wait):
+        """Return whether data waits, of TLS, which reads ahead, and what is no data; else None."""
+        if wait.events == READ and hasattr(wait.fileobj, "holds_data"):
+            return wait.fileobj.holds_data()
+        return None
 
     def _resume(self, task, value, error):
         """Let a task go on until it waits; whatever it fails with ends this task and no other."""
@@ -5037,13 +5037,10 @@ class Loop:
         """Resume a task when what it waits for has come."""
         task.wait = wait
         self._waiting.append(task)
-        try:
-            if wait.fileobj is not None:
+        if wait.fileobj is not None:
+            with on_error(self._waiting.remove, task):
                 self._selector.register(wait.fileobj, wait.events, task)
-        except BaseException:
-            self._waiting.remove(task)
-            raise
-        if self._reads_tls(wait) and wait.fileobj.holds_data():
+        if self._holds_data(wait):
             self._resume_later(task, READY)
 
 
@@ -5170,12 +5167,10 @@ def look_up(host, port, family, deadline):
     try:
         return socket.getaddrinfo(name, port, family, socket.SOCK_STREAM, 0,
                                   socket.AI_NUMERICHOST)
-    except socket.gaierror as error:
-        if error.errno != socket.EAI_NONAME and error.errno != getattr(
-                socket, "EAI_ADDRFAMILY", None):
-            raise IperfError(103, error)
     except OSError as error:
-        raise IperfError(103, error)
+        names = socket.EAI_NONAME, getattr(socket, "EAI_ADDRFAMILY", socket.EAI_NONAME)
+        if not isinstance(error, socket.gaierror) or error.errno not in names:
+            raise IperfError(103, error)
     answer = yield from in_thread(
         lambda: socket.getaddrinfo(name, port, family, socket.SOCK_STREAM),
         deadline - time.monotonic())
@@ -5196,35 +5191,32 @@ def connect(address, local, device, deadline, number, prepare=None, port=0,
     Raises IperfError `number`.
     """
     family, _, _, _, place = address
-    sock = None
+    under_way = (errno.EINPROGRESS, errno.EWOULDBLOCK, getattr(errno, "WSAEWOULDBLOCK", -1))
     try:
         sock = make(family)
-        sock.setblocking(False)
-        if device:
-            bind_device(sock, device)
-        if local or port:
-            if local is None:
-                local = ("0.0.0.0" if family == socket.AF_INET else "::", port)
-            if make is not datagram_socket:  # two of these would share the port
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(local[:1] + (port,) + local[2:])
-        if prepare:
-            prepare(sock)
-        status = sock.connect_ex(place)
-        if status in (errno.EINPROGRESS, errno.EWOULDBLOCK, getattr(errno, "WSAEWOULDBLOCK", -1)):
-            if (yield Wait(sock, WRITE, deadline)) == TIMED_OUT:
-                raise system_error(errno.ETIMEDOUT)
-            status = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if status:
-            raise system_error(status)
-    except BaseException as error:
-        if sock is not None:
-            sock.close()
-        if isinstance(error, (OSError, UnicodeError)):
-            local = local and local[:1] + (port,)
-            raise IperfError(number, error, remark=place_text(place, local, device))
-        raise
-    return sock
+        with on_error(sock.close):
+            sock.setblocking(False)
+            if device:
+                bind_device(sock, device)
+            if local or port:
+                if local is None:
+                    local = ("0.0.0.0" if family == socket.AF_INET else "::", port)
+                if make is not datagram_socket:  # two of these would share the port
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sock.bind(local[:1] + (port,) + local[2:])
+            if prepare:
+                prepare(sock)
+            status = sock.connect_ex(place)
+            if status in under_way:
+                if (yield Wait(sock, WRITE, deadline)) == TIMED_OUT:
+                    raise system_error(errno.ETIMEDOUT)
+                status = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if status:
+                raise system_error(status)
+            return sock
+    except (OSError, UnicodeError) as error:
+        local = local and local[:1] + (port,)
+        raise IperfError(number, error, remark=place_text(place, local, device))
 
 
 class Race:
@@ -5254,7 +5246,7 @@ class Race:
                     self.tries[waiting[0]] = None
                     tasks.append(self._loop.spawn(self._try(waiting.popleft())))
                 elif not waiting and None not in self.tries.values():
-                    raise self._telling_error()
+                    raise self._error_to_report()
                 yield Wait(None, 0, self._due if waiting else None)
             first, self._first = self._first, ()
             return first
@@ -5275,7 +5267,7 @@ class Race:
             self.tries[address], self._due = as_failure(error), 0.0
         self._loop.wake(self._task)
 
-    def _telling_error(self):
+    def _error_to_report(self):
         """Return the last error that is no want of a way, or of an own address."""
         errors = list(self.tries.values())
         lacking = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -5318,31 +5310,28 @@ def secure(sock, context, host, deadline, step="", hint="", share=None):
     for all of it. The socket is closed if that fails. Raises IperfError 903.
     """
     ssl = _import_ssl()
-    secured = sock
     try:
-        secured = context.wrap_socket(sock, server_side=host is None, server_hostname=host,
-                                      do_handshake_on_connect=False)
-        while True:
-            try:
-                if share is None:
-                    secured.do_handshake()
-                else:
-                    deadline += yield from share.turn()  # the other end does not tarry
-                    share.do(secured.do_handshake)
-                break
-            except ssl.SSLWantReadError:
-                events = READ
-            except ssl.SSLWantWriteError:
-                events = WRITE
-            if (yield Wait(secured, events, deadline)) == TIMED_OUT:
-                raise IperfError(903, step + "the handshake timed out" + hint)
-        return TlsSocket(secured)
-    except BaseException as error:
-        secured.close()
-        if isinstance(error, (OSError, ValueError)):
-            silent = isinstance(error, ConnectionError) or is_tls_end(error)
-            raise IperfError(903, step + tls_text(error) + (hint if silent else ""))
-        raise
+        with on_error(sock.close):
+            secured = context.wrap_socket(sock, server_side=host is None, server_hostname=host,
+                                          do_handshake_on_connect=False)
+        with on_error(secured.close):
+            while True:
+                try:
+                    if share is None:
+                        secured.do_handshake()
+                    else:
+                        deadline += yield from share.turn()  # the other end does not tarry
+                        share.do(secured.do_handshake)
+                    return TlsSocket(secured)
+                except ssl.SSLWantReadError:
+                    events = READ
+                except ssl.SSLWantWriteError:
+                    events = WRITE
+                if (yield Wait(secured, events, deadline)) == TIMED_OUT:
+                    raise IperfError(903, step + "the handshake timed out" + hint)
+    except (OSError, ValueError) as error:
+        silent = isinstance(error, ConnectionError) or is_tls_end(error)
+        raise IperfError(903, step + tls_text(error) + (hint if silent else ""))
 
 
 def read_state(sock, deadline, step):
@@ -5711,28 +5700,22 @@ class Worker:
 
     def wake(self, how):
         """End a blocked call on the worker's socket by shutting it down."""
-        try:
+        with suppress(OSError):  # the peer was first
             self.loop.sock.shutdown(how)
-        except OSError:
-            pass  # the peer was first
 
     def kill(self):
         """End the worker, whatever it does; join() waits for that."""
         if self._pid:
-            try:
+            with suppress(OSError):
                 os.kill(self._pid, signal.SIGKILL)
-            except OSError:
-                pass
         if self._thread:
             self.wake(socket.SHUT_RDWR)
 
     def join(self):
         """Wait for the end of a worker that was killed."""
         if self._pid:
-            try:
+            with suppress(OSError):
                 os.waitpid(self._pid, 0)
-            except OSError:
-                pass
             self._pid = None
         if self._thread:
             self._thread.join(1.0)
@@ -5839,9 +5822,9 @@ class QuicConnection(PlainConnection):
     def attend(self, gate):
         polls = hasattr(select, "poll")  # else it may be Windows, whose select() has no pipes
         while self._loop.slots.status == PREPARED and not self._loop.counters.shared.open:
-            self.sock.turn(_HOUSEKEEPING if polls else 0.005, gate if polls else None)
+            self.sock.exchange(_HOUSEKEEPING if polls else 0.005, gate if polls else None)
             self._loop.look_around()
-        self.sock.deaf = self._loop.sends
+        self.sock.discards = self._loop.sends
 
     def sleep(self, seconds):
         self.sock.serve(seconds)
@@ -5850,7 +5833,7 @@ class QuicConnection(PlainConnection):
         pass  # the calls do
 
     def wait_for_file(self, file, writing=False):
-        self.sock.turn(0)
+        self.sock.exchange(0)
         is_ready([file], 0.005, writing)
 
     def unacknowledged(self):
@@ -5865,7 +5848,7 @@ class QuicConnection(PlainConnection):
     def finish(self):
         """Send and acknowledge what is left, until the other end, or the parent, ends it."""
         sock, sends = self.sock, self._loop.sends
-        sock.deaf = True
+        sock.discards = True
         if sends:
             sock.finish()
         while not sock.broken and (sends or not sock.ended):
@@ -8510,7 +8493,7 @@ class Driver(Debugging):
         May be called from a signal handler or another thread. reason: for the error event.
         """
         self._stop_reason = reason
-        self._loop.ring()
+        self._loop.end_wait()
 
     def attend(self, generator):
         """Run a task beside the test."""
@@ -8786,7 +8769,7 @@ class ControlConnection(Debugging):
             return IperfError(109)
         number, remote_errno = (numbers + [0])[:2]
         cause = system_error(remote_errno) if remote_errno else None
-        if not ERRORS.get(number, ("", True))[1]:
+        if not ERRORS.get(number, ":").endswith(":"):
             cause = None
         elif number == 905:
             cause = "the server lacks the Python package qh3 (or aioquic), or a certificate"
@@ -8848,7 +8831,7 @@ class Client(Driver):
                 if self._stop_reason is not None and not stopping:
                     stopping = True
                     self._loop.wake(task, Interrupted(self._stop_reason))
-                self._loop.turn()
+                self._loop.run_once()
         finally:
             if self._owns_loop:
                 self._loop.close()
@@ -11143,12 +11126,10 @@ class Outlet:
 
     def _discard(self):
         """Keep the interpreter from complaining about the broken stream when it ends."""
-        try:
+        with suppress(OSError, ValueError, AttributeError):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
             os.close(null)
-        except (OSError, ValueError, AttributeError):
-            pass
 
 
 class Output:
@@ -11587,12 +11568,10 @@ class Pidfile:
 
     def _number(self):
         """Return the number in the file, 0 if there is none."""
-        try:
+        with suppress(IperfError, OSError):  # none, or not readable
             with open_unblocked(self._path, os.O_RDONLY) as handle:
                 if stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
                     return atoi(handle.read(64).decode("latin-1"))
-        except (IperfError, OSError):
-            pass  # none, or not readable
         return 0
 
     @staticmethod
@@ -11607,11 +11586,9 @@ class Pidfile:
 
     def remove(self):
         """Remove the file, if it is still this process's."""
-        try:
+        with suppress(OSError):
             if self._number() == os.getpid():
                 os.unlink(self._path)
-        except OSError:
-            pass
 
 
 class Refusal(Exception):
@@ -11630,10 +11607,8 @@ class Daemon:
         # folder, which goes away with the process that is started.
         for name in ("ctypes", "datetime", "hmac", "ipaddress", "platform", "re", "ssl",
                      "subprocess", "tempfile", "threading"):
-            try:
+            with suppress(ImportError):
                 __import__(name)
-            except ImportError:
-                pass
         try:
             reader, self._pipe = os.pipe()
             if os.fork():
@@ -11653,8 +11628,8 @@ class Daemon:
         with os.fdopen(reader, "rb") as pipe:
             said = pipe.read()
         if said != b"\n":
-            output.complain([error_line(said.decode("utf-8", "replace")
-                                        or str(IperfError(133, "it ended at once")))])
+            output.complain([said.decode("utf-8", "replace")
+                             or error_line(str(IperfError(133, "it ended at once")))])
             output.drain()
         os._exit(0 if said == b"\n" else 1)
 
@@ -11665,16 +11640,13 @@ class Daemon:
     def fail(self, error):
         """Tell why this process does not serve; nothing of it if it did."""
         if self._pipe is not None:
-            self._say(to_bytes(with_remark(error) if isinstance(error, IperfError)
-                               else str(error)))
+            self._say(to_bytes(error_line(error)))
 
     def _say(self, data):
         pipe, self._pipe = self._pipe, None
         if pipe is not None:
-            try:
+            with suppress(OSError):  # the other one was ended
                 os.write(pipe, data)
-            except OSError:
-                pass  # the other one was ended
             os.close(pipe)
 
 
@@ -11745,29 +11717,30 @@ def read_arguments(arguments, output):
 
     The options in PYPERF3_OPTS come before those of a client's command line.
     """
-    def look_at_keys(settings):
-        find_keys(settings, output)
     strict = "POSIXLY_CORRECT" in os.environ
-    more = os.environ.get("PYPERF3_OPTS")
-    if not more or not any(option.dest in ("client", "loopback")
-                           for option, _ in split_arguments(arguments, strict)):
-        return Settings.from_arguments(arguments, strict, (), look_at_keys)
-    import shlex
+    before, more = (), os.environ.get("PYPERF3_OPTS")
+    if more and not any(option.dest in ("client", "loopback")
+                        for option, _ in split_arguments(arguments, strict)):
+        more = None
+    if more:
+        import shlex
+        try:
+            before = shlex.split(more)
+            collections.deque(split_arguments(before, strict), 0)
+        except (UsageError, ValueError) as error:
+            raise UsageError("PYPERF3_OPTS: %s" % error)
     try:
-        before = shlex.split(more)
-        collections.deque(split_arguments(before, strict), 0)
-    except (UsageError, ValueError) as error:
-        raise UsageError("PYPERF3_OPTS: %s" % error)
-    try:
-        return Settings.from_arguments(arguments, strict, before, look_at_keys)
+        return Settings.from_arguments(arguments, strict, before,
+                                       lambda settings: find_keys(settings, output))
     except IperfError as error:
-        error.remark = "; ".join(filter(None, (error.remark, "PYPERF3_OPTS: %s" % more)))
+        if more:
+            error.remark = "; ".join(filter(None, (error.remark, "PYPERF3_OPTS: %s" % more)))
         raise
 
 
 def warn_of_old_names(settings, output):
     """Print iperf3's warning of an option, which comes before any error."""
-    if settings is not None and settings.no_fq_socket_pacing:
+    if settings.no_fq_socket_pacing:
         output.write(["Warning:  --no-fq-socket-pacing is deprecated"])
 
 
@@ -11798,13 +11771,14 @@ def run_command_line(argv, output):
         return 1
     except IperfError as error:
         warn_of_old_names(error.settings, output)
-        if error.settings is not None and error.settings.timestamps is not None:
+        if error.settings.timestamps is not None:
             output.stamp_lines(error.settings.timestamps)
         text = "parameter error - %s" % (error_text(error) if error.remark else error)
         output.complain(["%s\n%s" % (error_line(with_remark(error, text)), usage)])
         return 1
     if settings.help:
-        output.write([help_text(program)])
+        import shutil
+        output.write([help_text(program, shutil.get_terminal_size().columns)])
         return 0
     if settings.version:
         output.write([VERSION_TEXT, system_info(), feature_text()])
@@ -11837,20 +11811,16 @@ def start(settings, output):
         if status and text:
             output.complain([error_line("exiting")])
         return status
-    except Refusal as refusal:
-        if daemon is not None:
-            daemon.fail(refusal)
-        if text:
-            output.complain([error_line(refusal)])
     except Exception as error:
-        error = as_failure(error)
+        if not isinstance(error, Refusal):
+            error = as_failure(error)
         if daemon is not None:
             daemon.fail(error)
         # iperf3: with -J a client prints nothing at all here, nor does either of a pidfile.
-        number = getattr(error, "number", 0)
-        if text or (settings.server and number != 135):
+        is_server = settings.server and getattr(error, "number", 135) != 135
+        if text or is_server:
             output.complain([error_line(error)])
-        if text and settings.server and number != 135:
+        if text and is_server:
             output.complain([error_line("exiting")])
     finally:
         if pidfile is not None:
@@ -11866,11 +11836,9 @@ def name_process(program):
     name = os.path.basename(program)
     if not name or name.startswith("-"):  # from standard input, or -c
         name = "pyperf3"
-    try:
+    with suppress(OSError):
         with open("/proc/self/comm", "wb", 0) as handle:
             handle.write(os.fsencode(name)[:15])
-    except OSError:
-        pass
 
 
 def run_program():

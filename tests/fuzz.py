@@ -752,7 +752,7 @@ class Report:
 
 STEERING = re.compile(u"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # The second is how an exception that nobody foresaw ends a test, the third how one ends a stream.
-FORBIDDEN = ("Traceback", pyperf3.ERRORS[100][0], "the stream's worker has died")
+FORBIDDEN = ("Traceback", pyperf3.ERRORS[100].rstrip(":"), "the stream's worker has died")
 
 
 def read_documents(data):

@@ -438,7 +438,7 @@ class Users(Keys):
             return True
         tasks = [server.attend(server.resources.call(work)) for _ in range(20)]
         while not all(task.done for task in tasks):
-            server._loop.turn()
+            server._loop.run_once()
         self.assertLessEqual(most[0], 4)
 
     def test_bytes_that_are_no_text(self):

@@ -480,7 +480,7 @@ class Tasks(unittest.TestCase):
         tasks = [loop.spawn(first()), loop.spawn(second())]
         deadline = time.monotonic() + 5.0
         while not tasks[1].done and time.monotonic() < deadline:
-            loop.turn()
+            loop.run_once()
         self.assertEqual(seen, [121])
 
     def test_unexpected_failure_of_one_task_ended_all(self):
@@ -496,7 +496,7 @@ class Tasks(unittest.TestCase):
                             yield from pyperf3.pause(0)
                             if way == "raised":
                                 raise failure
-                            yield pyperf3.Wait(loop._alarm, pyperf3.READ, None)
+                            yield pyperf3.Wait(loop._wakeup, pyperf3.READ, None)
                         finally:
                             seen.append("closed")
 
@@ -509,7 +509,7 @@ class Tasks(unittest.TestCase):
                     loop._selector.register = refuse
                     tasks = [loop.spawn(bad()), loop.spawn(good())]
                     while not tasks[1].done:
-                        loop.turn()
+                        loop.run_once()
                     self.assertEqual(seen, ["closed", "good"])
                     self.assertEqual((tasks[0].done, tasks[0].error), (True, failure))
                     self.assertEqual(loop._waiting, [])

@@ -611,7 +611,7 @@ class LargeResults(support.ServerCase):
         closing = loop.spawn(pyperf3.close_orderly(ours, 60.0))
         counting = loop.spawn(count())
         while not counting.done:
-            loop.turn()
+            loop.run_once()
         over.set()
         theirs.close()
         thread.join()

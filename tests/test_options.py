@@ -694,7 +694,7 @@ class AsModule(unittest.TestCase):
     def test_defaults(self):
         settings = pyperf3.Settings()
         given = {option.dest: getattr(settings, option.dest) for option in pyperf3.OPTIONS
-                 if option.group is not None and getattr(settings, option.dest)}
+                 if option.names and getattr(settings, option.dest)}
         self.assertEqual(given, {"port": 5201, "interval": 1.0, "parallel": 1,
                                  "time_skew_threshold": 10, "max_clients": 1})
 
@@ -741,6 +741,19 @@ class HelpAndVersion(unittest.TestCase):
                 self.assertTrue(re.match(r" {28}\S", line), line)
         for head in ("Server or Client:", "Server specific:", "Client specific:"):
             self.assertIn("\n\n%s\n" % head, text)
+
+    def test_help_is_as_wide_as_the_terminal(self):
+        for columns in (60, 80, 133):
+            lines = run_main(["-h"], {"COLUMNS": str(columns)}).out.splitlines()
+            self.assertEqual("\n".join(lines), pyperf3.help_text("iperf3", columns))
+            self.assertTrue(columns - 9 <= max(map(len, lines)) < columns, columns)
+
+    def test_no_other_run_imports_argparse(self):
+        for words, is_needed in (("-h", True), ("-v", False), ("-c h -t x", False)):
+            left = support.run(support.driver(
+                "import atexit; sys.argv += %r\n"
+                "atexit.register(lambda: print('argparse' in sys.modules))" % words.split()))
+            self.assertEqual(left.lines()[-1], str(is_needed), left)
 
     def test_short_help_is_the_same(self):
         self.assertEqual(run_main(["-h"]).out, run_main(["-c", "h", "--help", "-q"]).out)

@@ -1086,6 +1086,13 @@ class Sockets(unittest.TestCase):
         self.quic.begin()
         self.quic._cuts = True
 
+    def figures(self):
+        """Return the QuicFigures that the connection reports."""
+        reported = []
+        self.quic.report = reported.append
+        self.quic.tell(0.0)
+        return reported[0]
+
     def come(self, *data):
         for each in data:
             self.far.sendto(each, self.sock.getsockname())
@@ -1099,7 +1106,7 @@ class Sockets(unittest.TestCase):
                          [[1200, 1200, 1200, 700], [1200], [1300], [50, 50], [60]])
         self.assertEqual([each for piece in self.sock.pieces for each in piece], sizes)
         self.assertEqual(self.sock.sizes, [1200, 50])
-        self.assertEqual(self.quic._figures().packets, 9)
+        self.assertEqual(self.figures().packets, 9)
 
     def test_pieces_have_a_limit(self):
         for size, count in ((1200, 200), (9000, 30), (60000, 3)):
@@ -1240,16 +1247,58 @@ class Sockets(unittest.TestCase):
         self.assertLess(len(self.library.queued), 4)
 
     def test_figures(self):
-        self.assertEqual(self.quic._figures(), (0, -1, -1, 0))
+        self.assertEqual(self.figures(), (0, -1, -1, 0))
         core = self.library._core = collections.namedtuple(
             "Core", "loss_total congestion_window smoothed_rtt")(3, 14000, 0.25)
-        self.assertEqual(self.quic._figures(), (0, 3, 14000, 250000))
+        self.assertEqual(self.figures(), (0, 3, 14000, 250000))
         self.assertEqual(core.loss_total, 3)
         reported = []
         self.quic.report = reported.append
         self.library.due = [b"x"]
         self.quic.serve(0)
         self.assertEqual(reported, [(1, 3, 14000, 250000)])
+
+
+class Adapters(unittest.TestCase):
+    """What each library tells of a stream's bytes."""
+
+    def test_library_that_tells_nothing(self):
+        """What was queued waits, but for the datagrams sent; after 0.1 s without any, none."""
+        account = pyperf3.quic_adapter(object(), 0)
+        account.guess.queue(3000)
+        account.guess.send(10.0, [b"x" * 1200])
+        self.assertEqual((account.waiting(), account.unacknowledged()), (1800, 1800))
+        account.guess.send(10.05, [])
+        self.assertEqual(account.waiting(), 1800)
+        account.guess.send(10.2, [])
+        self.assertEqual(account.waiting(), 0)
+        self.assertEqual(account.figures(), (-1, -1, 0))
+
+    def test_aioquic(self):
+        class Connection:
+            _streams = {}
+
+        class Stream:
+            class sender:
+                _buffer_start, highest_offset, _buffer_stop = 100, 300, 1000
+
+        class Recovery:
+            congestion_window, _rtt_smoothed = 14000, 0.25
+        connection = Connection()
+        connection._loss = Recovery
+        account = pyperf3.quic_adapter(connection, 0)
+        self.assertEqual((account.waiting(), account.unacknowledged()), (0, 0))
+        self.assertEqual(account.figures(), (-1, 14000, 0.25))
+        connection._streams = {0: Stream}
+        self.assertEqual((account.waiting(), account.unacknowledged()), (700, 900))
+
+    def test_qh3(self):
+        library = FakeLibrary()
+        account = pyperf3.quic_adapter(library, 0)
+        library.queued = [b"x" * 700]
+        self.assertEqual((account.waiting(), account.unacknowledged()), (700, 700))
+        library._core = collections.namedtuple("Core", "bytes_in_flight")(200)
+        self.assertEqual((account.waiting(), account.unacknowledged()), (700, 900))
 
 
 class Summaries(unittest.TestCase):
