@@ -37,8 +37,8 @@ Sections (each uses only what stands above it):
     quic            QUIC sockets, by an optional library
     statistics      counters to figures
     tasks           generators that wait, and the loop that runs them
-    workers         processes or threads, and the slots they count in
-    streams         the data plane: loops that send and receive
+    workers         the data plane: processes or threads, and the numbers they share
+    streams         what they do: senders and receivers
     arrivals        where a server's test gets its streams from
     transports      what depends on the protocol of a test
     test            what both ends share: ticks, end conditions, results
@@ -3783,14 +3783,11 @@ class StandIn:
     send(), recv_into(), setblocking() and shutdown() are its own, the others those of the socket
     beneath. All mean what a socket's do, and raise OSError; what would block for longer than
     _CALL_TIMEOUT raises BlockingIOError. Beyond a socket's there are
-        must_repeat         whether send() wants the same data again after BlockingIOError (TLS)
         holds_data()        whether recv() would not block, where no selector can tell (TLS)
         unacknowledged()    as sockets' unacknowledged(sock), which serves TLS, too (QUIC)
         finish()            queue the end of the data (QUIC; a TCP connection is shut down)
         exchange(), serve() let the protocol go on, which nobody else does (QUIC)
     """
-
-    must_repeat = False
 
     def __init__(self, sock):
         """sock: the socket beneath."""
@@ -3801,8 +3798,6 @@ class StandIn:
 
 class TlsSocket(StandIn):
     """A TCP socket inside TLS. The socket beneath is in `socket`."""
-
-    must_repeat = True
 
     def __init__(self, secured):
         """secured: an SSLSocket whose handshake is over."""
@@ -4755,29 +4750,31 @@ sent, received: objects with a rate, as in sum_sent and sum_received; of a strea
 """
 
 
+def remote_counts(remote, omitted_packets):
+    """Return the Counts of what the other end measured. remote: its StreamResult, or None.
+
+    omitted_packets: those that this end counted in the omitted part.
+    """
+    if remote is None:
+        return Counts(0, 0, 0, 0, None, None)
+    omitted = remote.omitted_packets
+    if omitted is None:  # 3.12 does not tell; this end's own count is near enough
+        omitted = omitted_packets
+    lost = max(0, remote.errors - (remote.omitted_errors or 0))
+    if lost and omitted_packets and remote.omitted_errors is None:
+        lost = None  # 3.12 does not tell how much of it was in the omitted part
+    return Counts(remote.bytes, max(0, remote.packets - omitted), lost, 0,
+                  remote.retransmits if remote.retransmits >= 0 else None, remote.dropped)
+
+
 def stream_totals(figures, remote):
     """Return the Totals of a stream. remote: the other end's StreamResult, or None."""
-    own = figures.measured()
-    other_bytes = other_packets = 0
-    lost, late, jitter, drops = own.lost, own.out_of_order, figures.jitter, own.drops
-    retransmits = own.retransmits
-    if not figures.sender:
-        retransmits = remote.retransmits if remote and remote.retransmits >= 0 else None
-    if remote:
-        omitted = remote.omitted_packets
-        if omitted is None:  # 3.12 does not tell; this end's own count is near enough
-            omitted = figures.begin.packets
-        other_bytes, other_packets = remote.bytes, max(0, remote.packets - omitted)
-        if figures.sender:
-            jitter, drops = remote.jitter, remote.dropped
-            lost = max(0, remote.errors - (remote.omitted_errors or 0))
-            if lost and figures.begin.packets and remote.omitted_errors is None:
-                lost = None  # 3.12 does not tell how much of it was in the omitted part
-    sent, received = (own.bytes, own.packets), (other_bytes, other_packets)
-    if not figures.sender:
-        sent, received = received, sent
-    return Totals(figures.socket, figures.sender, sent[0], received[0], sent[1], received[1], lost,
-                  late, jitter, drops, retransmits)
+    own, other = figures.measured(), remote_counts(remote, figures.begin.packets)
+    sent, received = (own, other) if figures.sender else (other, own)
+    return Totals(figures.socket, figures.sender, sent.bytes, received.bytes, sent.packets,
+                  received.packets, received.lost, own.out_of_order,
+                  remote.jitter if remote and figures.sender else figures.jitter,
+                  received.drops, sent.retransmits)
 
 
 def sum_of_totals(totals, sender):
@@ -4841,11 +4838,14 @@ def datagram_rows(totals, sender_time, receiver_time):
             row(received, False, totals.received_packets, lost, wholes[1], totals.jitter))
 
 
+DIRECTIONS = ("", "_bidir_reverse")  # what the names of a direction's sums end in
+
+
 def directions(rows, parallel, bidirectional):
-    """Return (suffix of names, rows) of each direction, of rows in the order of the streams."""
-    if bidirectional:
-        return [("", rows[:parallel]), ("_bidir_reverse", rows[parallel:])]
-    return [("", rows)]
+    """Return (end of names, rows) of each direction, of rows in the order of the streams."""
+    if not bidirectional:
+        return [(DIRECTIONS[0], rows)]
+    return list(zip(DIRECTIONS, (rows[:parallel], rows[parallel:])))
 
 
 class RateMeter:
@@ -5376,10 +5376,10 @@ def results_limit(count):
 ###############################################################################
 # workers #####################################################################
 ###############################################################################
-# Processes, or threads, that each run one loop and nothing else, blocked in
-# system calls; the loop does not know which. It counts in its own slots of a
-# shared memory map, which the control plane reads at each tick. Nothing here
-# prints.
+# The data plane. A worker runs a loop, most often of one stream, blocked in system
+# calls, in a forked process or in a thread; the loop does not know which. It
+# counts in its own slots of a shared memory map, which the control plane reads at
+# each tick. Nothing here prints.
 
 # Commands of the control plane.
 RUN, STOP = range(2)  # a sender that is stopped ends; a receiver counts no more, but reads on
@@ -5387,11 +5387,11 @@ RUN, STOP = range(2)  # a sender that is stopped ends; a receiver counts no more
 # Status of a worker.
 STARTING, PREPARED, RUNNING, STOPPED, COMPLETE, CLOSED, FAILED, SPOILED = range(8)
 
-NO_LIMIT = 2 ** 63 - 1  # as many bytes as can be counted
-
 _ROW = 24  # slots of one worker: three cache lines of its own
 _NOTE = 200  # bytes of a text
 _SINKS = 16  # buffers of the receivers of one process
+_HOUSEKEEPING = 0.25  # seconds between looks at the parent
+_STALE = 2.5  # seconds without a look of the parent's, after which it may be a stopped one
 
 
 class Slot:
@@ -5454,71 +5454,7 @@ class WorkerSlots(Slots):
     command = Slot(int, "control", "RUN or STOP")
 
 
-class StreamSlots(WorkerSlots):
-    """A worker that sends or receives a stream of data."""
-
-    bytes = Slot(int, "worker", "payload that was sent or received")
-    finished = Slot(float, "worker", "when the last was")
-    limit = Slot(int, "control", "bytes after which those that count together stop, or NO_LIMIT")
-    away = Slot(float, "worker", "seconds during which no datagram could be sent")
-    cause = Slot(int, "worker", "errno of that")
-
-    def tell_outage(self, outage, now):
-        """Write how long nothing could be sent."""
-        self.away, self.cause = outage.lasted(now), outage.cause
-
-
-class QuicSlots(StreamSlots):
-    """A stream of QUIC: QuicFigures, and seconds of the set-up."""
-
-    packets = Slot(int, "worker", "packets sent")
-    lost = Slot(int, "worker", "packets lost, -1 if unknown")
-    window = Slot(int, "worker", "congestion window in bytes, -1 if unknown")
-    rtt = Slot(int, "worker", "round-trip time in microseconds, -1 if unknown")
-    connect_seconds = Slot(float, "worker", "until the handshake was over")
-    first_byte_seconds = Slot(float, "worker", "until the first byte came")
-
-
-class UdpSenderSlots(StreamSlots):
-    """A stream of datagrams that leaves."""
-
-    asleep = Slot(int, "worker", "whether it sleeps, and so will not send before it looks again")
-
-
-DatagramCounts = collections.namedtuple("DatagramCounts", "bytes packets lost out_of_order jitter")
-DatagramCounts.__doc__ = """What a UDP receiver has counted so far, as iperf3 does.
-
-packets: the highest number seen; lost: gaps in the numbers, less what came late;
-out_of_order: datagrams that came late or twice; jitter: in seconds (RFC 3550, 6.4.1).
-"""
-
-
-class UdpReceiverSlots(StreamSlots):
-    """A stream of datagrams that comes."""
-
-    version = Slot(int, "worker", "odd while the counts are being written")
-    packets = Slot(int, "worker", "the highest number seen")
-    lost = Slot(int, "worker", "gaps in the numbers, less what came late")
-    late = Slot(int, "worker", "datagrams that came late or twice")
-    jitter = Slot(float, "worker", "seconds")
-    measuring = Slot(int, "control", "whether the omitted part is over")
-    piece = Slot(int, "worker", "datagrams that the kernel joins, 0 if it does not")
-
-    def counts(self):
-        """Return the DatagramCounts, all of one moment."""
-        for _ in range(100):  # the worker may have died between its writes
-            version = self.version
-            counts = DatagramCounts(self.bytes, self.packets, self.lost, self.late, self.jitter)
-            if version % 2 == 0 and version == self.version:
-                break
-            time.sleep(0)
-        return counts
-
-
-# The places of what the loops use for each call.
-_BYTES, _COMMAND, _LIMIT = StreamSlots.bytes.at, StreamSlots.command.at, StreamSlots.limit.at
-_VERSION, _PACKETS, _LOST, _LATE, _JITTER, _MEASURING = range(
-    UdpReceiverSlots.version.at, UdpReceiverSlots.measuring.at + 1)
+_COMMAND = WorkerSlots.command.at
 
 
 def make_block(parameters):
@@ -5609,6 +5545,57 @@ class Workforce:
         self._kept -= count * (_PROCESS_MEMORY if processes else _THREAD_MEMORY)
         if not self._kept:
             self._free = None
+
+
+class WorkerLoop:
+    """What a worker runs: prepare(), then await_start(), then run()."""
+
+    layout = WorkerSlots
+    parent = None  # process that waits for this loop, if it runs in a process of its own
+
+    def __init__(self, sock, counters, index):
+        """Prepare the loop in the parent. sock: what wakes it when that is shut down."""
+        self.sock, self.counters, self.index = sock, counters, index
+        self.slots = self.layout(counters, index)
+        self._looked = 0.0
+
+    def descriptors(self):
+        """Return the descriptors that the loop needs."""
+        return [self.sock.fileno()]
+
+    def prepare(self):
+        """Make what run() needs. Raises nothing."""
+
+    def await_start(self, gate):
+        """Wait for the end of file of the gate."""
+        os.read(gate, 1)
+
+    def run(self):
+        """Work until that is stopped, complete, or broken; the slots tell which."""
+        raise NotImplementedError
+
+    def publish(self):
+        """Write this process's CPU seconds to the slots (a thread's are its program's)."""
+        if self.parent is not None:
+            self.slots.user, self.slots.system = cpu_times()
+
+    def look_around(self):
+        """Return the time; now and then publish, and end if the parent is gone."""
+        now = time.monotonic()
+        if now - self._looked > _HOUSEKEEPING:
+            self._looked = now
+            self.publish()
+            if self.parent is not None and os.getppid() != self.parent:
+                os._exit(1)
+            # A parent that is stopped (SIGSTOP, a debugger) stops its streams.
+            while (self.parent is not None and not self.stopped()
+                   and now - self.counters.shared.beat > _STALE and is_stopped(self.parent)):
+                time.sleep(0.05)
+                now = time.monotonic()
+        return now
+
+    def stopped(self):
+        return self.slots.ints[_COMMAND] != RUN
 
 
 class Worker:
@@ -5725,11 +5712,78 @@ class Worker:
 ###############################################################################
 # streams #####################################################################
 ###############################################################################
-# The data plane: the loops that send and receive. Nothing here prints.
+# The loops of workers that send or receive a stream, and what these need: slots,
+# connections, sources, paces. Nothing here prints.
 
-_HOUSEKEEPING = 0.25  # seconds between looks at the parent
-_STALE = 2.5  # seconds without a look of the parent's, after which it may be a stopped one
+NO_LIMIT = 2 ** 63 - 1  # as many bytes as can be counted
 _SLOW_CALL = 0.005  # seconds that one call may take before it is made smaller
+
+
+class StreamSlots(WorkerSlots):
+    """A worker that sends or receives a stream of data."""
+
+    bytes = Slot(int, "worker", "payload that was sent or received")
+    finished = Slot(float, "worker", "when the last was")
+    limit = Slot(int, "control", "bytes after which those that count together stop, or NO_LIMIT")
+    away = Slot(float, "worker", "seconds during which no datagram could be sent")
+    cause = Slot(int, "worker", "errno of that")
+
+    def tell_outage(self, outage, now):
+        """Write how long nothing could be sent."""
+        self.away, self.cause = outage.lasted(now), outage.cause
+
+
+class QuicSlots(StreamSlots):
+    """A stream of QUIC: QuicFigures, and seconds of the set-up."""
+
+    packets = Slot(int, "worker", "packets sent")
+    lost = Slot(int, "worker", "packets lost, -1 if unknown")
+    window = Slot(int, "worker", "congestion window in bytes, -1 if unknown")
+    rtt = Slot(int, "worker", "round-trip time in microseconds, -1 if unknown")
+    connect_seconds = Slot(float, "worker", "until the handshake was over")
+    first_byte_seconds = Slot(float, "worker", "until the first byte came")
+
+
+class UdpSenderSlots(StreamSlots):
+    """A stream of datagrams that leaves."""
+
+    asleep = Slot(int, "worker", "whether it sleeps, and so will not send before it looks again")
+
+
+DatagramCounts = collections.namedtuple("DatagramCounts", "bytes packets lost out_of_order jitter")
+
+
+class UdpReceiverSlots(StreamSlots):
+    """A stream of datagrams that comes: what is counted, as iperf3 does."""
+
+    version = Slot(int, "worker", "odd while the counts are being written")
+    packets = Slot(int, "worker", "the highest number seen")
+    lost = Slot(int, "worker", "gaps in the numbers, less what came late")
+    out_of_order = Slot(int, "worker", "datagrams that came late or twice")
+    jitter = Slot(float, "worker", "seconds (RFC 3550, 6.4.1)")
+    measuring = Slot(int, "control", "whether the omitted part is over")
+    piece = Slot(int, "worker", "datagrams that the kernel joins, 0 if it does not")
+
+    def counts(self):
+        """Return the DatagramCounts, all of one moment."""
+        for _ in range(100):  # the worker may have died between its writes
+            version = self.version
+            counts = DatagramCounts(self.bytes, self.packets, self.lost, self.out_of_order,
+                                    self.jitter)
+            if version % 2 == 0 and version == self.version:
+                break
+            time.sleep(0)
+        return counts
+
+
+# The places of what the loops use for each call.
+_BYTES, _LIMIT = StreamSlots.bytes.at, StreamSlots.limit.at
+_VERSION, _PACKETS, _LOST, _OUT_OF_ORDER, _JITTER, _MEASURING = range(
+    UdpReceiverSlots.version.at, UdpReceiverSlots.measuring.at + 1)
+
+
+class FileTrouble(OSError):
+    """The file of -F could not be read or written. ETIMEDOUT: it takes no more."""
 
 
 class PlainConnection:
@@ -5859,33 +5913,23 @@ class QuicConnection(PlainConnection):
 _CONNECTIONS = {TlsSocket: TlsConnection, QuicSocket: QuicConnection}
 
 
-class FileTrouble(OSError):
-    """The file of -F could not be read or written. ETIMEDOUT: it takes no more."""
-
-
-class StreamLoop:
-    """What sender and receiver share: slots, the look at the parent, the CPU figures."""
+class StreamLoop(WorkerLoop):
+    """What sender and receiver share: the connection, the file, how a stream ends."""
 
     layout = StreamSlots
-    parent = None  # process that waits for this loop, if it runs in a process of its own
     sends = False  # this end sends on the stream
 
     def __init__(self, sock, counters, index, parameters, plan=None, file=None):
-        """Prepare the loop in the parent.
-
-        plan: the CallPlan of a TCP stream; file: what to send or to write (-F), open.
-        """
-        self.sock, self.counters, self.index = sock, counters, index
+        """plan: the CallPlan of a TCP stream; file: what to send or to write (-F), open."""
+        kind = _CONNECTIONS.get(type(sock), PlainConnection)
+        self.layout = kind.layout or self.layout
+        WorkerLoop.__init__(self, sock, counters, index)
+        self.connection = kind(self, sock)
+        self.slots.limit = NO_LIMIT
         self.parameters, self.plan, self.file = parameters, plan, file
         self.payload = None  # the file that -Z sends
-        self._looked = 0.0
-        kind = _CONNECTIONS.get(type(sock), PlainConnection)
-        self.connection = kind(self, sock)
-        self.slots = (kind.layout or self.layout)(counters, index)
-        self.slots.limit = NO_LIMIT
 
     def descriptors(self):
-        """Return the descriptors that the loop needs."""
         return self.connection.descriptors() + [
             each.fileno() for each in (self.file, self.payload) if each]
 
@@ -5895,16 +5939,13 @@ class StreamLoop:
                 each.close()
 
     def prepare(self):
-        """Make what the transfer needs, before it begins. Raises nothing."""
         self.connection.prepare()
 
     def await_start(self, gate):
-        """Wait for the end of file of the gate."""
         self.connection.attend(gate)
-        os.read(gate, 1)
+        WorkerLoop.await_start(self, gate)
 
     def run(self):
-        """Run the stream until it is stopped, complete, or broken."""
         if self.slots.status == FAILED:
             return
         self.slots.status = RUNNING
@@ -5926,29 +5967,6 @@ class StreamLoop:
         self.publish()
         self.slots.finished = self.slots.finished or time.monotonic()
         self.slots.status = status
-
-    def publish(self):
-        """Write this process's CPU seconds to the slots (a thread's are its program's)."""
-        if self.parent is not None:
-            self.slots.user, self.slots.system = cpu_times()
-
-    def look_around(self):
-        """Return the time; now and then publish, and end if the parent is gone."""
-        now = time.monotonic()
-        if now - self._looked > _HOUSEKEEPING:
-            self._looked = now
-            self.publish()
-            if self.parent is not None and os.getppid() != self.parent:
-                os._exit(1)
-            # A parent that is stopped (SIGSTOP, a debugger) stops its streams.
-            while (self.parent is not None and not self.stopped()
-                   and now - self.counters.shared.beat > _STALE and is_stopped(self.parent)):
-                time.sleep(0.05)
-                now = time.monotonic()
-        return now
-
-    def stopped(self):
-        return self.slots.ints[_COMMAND] != RUN
 
 
 class Source:
@@ -5988,29 +6006,31 @@ class BlockSource(Source):
     def _resize(self, size):
         blocks = min(min(size, self._most) // len(self._block), 1024)
         self.size = blocks * len(self._block) or size
-        self._call = None  # of whole blocks, without a frame of Python's
+        self._one = self._many = None  # calls of whole blocks, without a frame of Python's
+        if blocks:
+            self._one = self._many = functools.partial(self._sock.send, self._block)
         if blocks > 1:
-            self._call = functools.partial(self._sock.sendmsg, [self._block] * blocks)
-        elif blocks:
-            self._call = functools.partial(self._sock.send, self._block)
+            self._many = functools.partial(self._sock.sendmsg, [self._block] * blocks)
         self._advance(0)
 
     def _advance(self, count):
         self._at = (self._at + count) % len(self._block)
         self.whole = self.send
-        if self._call:
-            self.whole = None if self._at else self._call
+        if self._many:
+            self.whole = None if self._at else self._many
 
     def send(self, whole=False):
-        if whole and self._call and not self._at:
-            count = self._call()
+        call = self._many if whole else self._one
+        if call and not self._at:
+            count = call()
         else:
             count = self._sock.send(self._block[self._at:self._at + self.size])
-        self._advance(count)
+        if self._at or count != len(self._block):
+            self._advance(count)
         return count
 
     def split(self, count):
-        if self._call:
+        if self._many:
             self._advance(count)
 
     def adapt(self, rate):
@@ -6084,14 +6104,15 @@ class Pace:
         debt: seconds of the rate that are made up for after a stall.
         """
         self.wait = 0.0  # seconds to sleep if nothing is due
-        self._start, self._gap, self._debt = start, gap, debt
+        self._start, self._gap = start, gap
+        self._debt, self._most = debt, debt + gap
         self._burst, self._end = burst, 0  # units by the end of a burst
         self._last = start - gap  # when a datagram of a slow stream left
 
     def due(self, now, sent):
         """Return how many more units are due, after `sent`; if none, wait tells how long."""
         behind = (now - self._start) - sent * self._gap  # seconds
-        if behind > self._debt + self._gap:
+        if behind > self._most:
             self._start += behind - self._debt
             behind = self._debt
         if self._burst:
@@ -6161,26 +6182,26 @@ class TcpSender(StreamLoop):
 
     def _send_all(self, source):
         """The hot path: no rate, no amount."""
-        ints, sent = self.slots.ints, 0
+        ints, count_at, command_at, sent = self.slots.ints, _BYTES, _COMMAND, 0
         while True:
             begin, first = self.look_around(), sent
             try:
                 while source.whole is None:
                     sent += source.send()
-                    ints[_BYTES] = sent
+                    ints[count_at] = sent
                 call, size = source.whole, source.size
                 for _ in range(32):
                     count = call()
                     sent += count
-                    ints[_BYTES] = sent
+                    ints[count_at] = sent
                     if count != size:
                         source.split(count)
                         break
-                    if ints[_COMMAND]:
+                    if ints[command_at]:
                         break
             except BlockingIOError:
                 self.connection.wait(True)
-            if ints[_COMMAND]:
+            if ints[command_at]:
                 return STOPPED
             source.adapt((sent - first) / max(time.monotonic() - begin, 1e-6))
 
@@ -6191,7 +6212,7 @@ class TcpSender(StreamLoop):
         if parameters.rate:
             pace = Pace(time.monotonic(), 8.0 / parameters.rate,
                         max(1, parameters.burst) * parameters.length)
-        while not self.stopped():
+        while not ints[_COMMAND]:
             left, now = self._amount_left(), self.look_around()
             if left <= 0:
                 return COMPLETE
@@ -6226,7 +6247,7 @@ class TcpReceiver(StreamLoop):
                             open_payload(path, True) if path else None)
 
     def transfer(self):
-        ints = self.slots.ints
+        ints, count_at, command_at = self.slots.ints, _BYTES, _COMMAND
         size = self.plan.receive
         view = (memoryview(private_memory(size)) if self.file
                 else self.counters.sink(self.index, size))
@@ -6235,23 +6256,19 @@ class TcpReceiver(StreamLoop):
         # Calls that wait for a whole buffer save wake-ups; on a slow link, and at the end of an
         # amount, they would make the counters late.
         amount = bool(self.parameters.bytes or self.parameters.blocks)
-        whole = plain
-        if self.plan.whole and _CALLS_WAIT and not amount:
-            whole |= _MSG_WAITALL
-        flags = plain
-        receive = self.sock.recv_into
-        received, pending = 0, 0  # bytes; those that came after the stop
-        mark, marked, ended = time.monotonic(), 0, False
-        while not (ended or ints[_COMMAND]):
+        waits = self.plan.whole and _CALLS_WAIT and not amount
+        whole = plain | _MSG_WAITALL if waits else plain
+        receive, flags, received = self.sock.recv_into, plain, 0
+        mark, marked = time.monotonic(), 0
+        while not ints[command_at]:
             enough = size if flags != plain else 1
             try:
                 for _ in range(1 if amount else 32):
                     count = receive(view, size, flags)
-                    if ints[_COMMAND]:
-                        pending = count
-                        break
+                    if ints[command_at]:
+                        return self._drain(receive, view, plain, count)
                     received += count
-                    ints[_BYTES] = received
+                    ints[count_at] = received
                     if self.file:
                         self._store(view[:count])
                     if count < enough:
@@ -6260,18 +6277,16 @@ class TcpReceiver(StreamLoop):
                 self.connection.wait()
                 self.look_around()
                 continue
-            ended, now = not count, self.look_around()
+            now = self.look_around()
             if amount and count:
                 self.slots.finished = now
+            if not count and not ints[command_at]:
+                return CLOSED
             if now - mark > 0.02:
                 slow = (received - marked) / (now - mark) * _SLOW_CALL < size
                 flags = plain if slow else whole
                 mark, marked = now, received
-        if ended and not ints[_COMMAND]:
-            return CLOSED
-        self._end(STOPPED)
-        self._drain(receive, view, plain, pending)
-        return STOPPED
+        return self._drain(receive, view, plain)
 
     def _store(self, view):
         """Write to the file (-F). A pipe may stand still for as long as the test runs."""
@@ -6292,22 +6307,22 @@ class TcpReceiver(StreamLoop):
             raise FileTrouble(error.errno, error.strerror)
         self.slots.errno = 0
 
-    def _drain(self, receive, view, flags, count):
-        """Read to the end of the stream, so that the peer is not reset while it still sends."""
-        if self.file and count:
-            self._store(view[:count])
-        while True:
+    def _drain(self, receive, view, flags, count=None):
+        """Read to the end of the stream, so that the peer is not reset while it still sends.
+
+        count: bytes that came with the stop.
+        """
+        self._end(STOPPED)
+        while count != 0:
+            if self.file and count:
+                self._store(view[:count])
             try:
                 count = receive(view, len(view), flags)
             except BlockingIOError:
                 self.connection.wait()
-                self.look_around()
-                continue
-            if not count:
-                return
-            if self.file:
-                self._store(view[:count])
+                count = None
             self.look_around()
+        return STOPPED
 
 
 def segments_per_call(parameters, streams):
@@ -6368,18 +6383,17 @@ class UdpSender(StreamLoop):
         if parameters.rate:
             pace = Pace(time.monotonic(), length * 8.0 / parameters.rate,
                         parameters.burst if parameters.burst > 1 else 0, _MAX_DEBT)
-        ints = self.slots.ints
-        outage, sent = Outage(self.sock), 0
+        ints, outage, sent = self.slots.ints, Outage(self.sock), 0
         while not ints[_COMMAND]:
             now = self.look_around()
             count = headers.room(sent + 1)
             if count > writer.limit:
                 count = writer.limit
-            left = ints[_LIMIT] // length - sent
-            if left < count:
+            if ints[_LIMIT] != NO_LIMIT:
+                left = ints[_LIMIT] // length - sent
                 if left <= 0:
                     return COMPLETE
-                count = left
+                count = min(count, left)
             if pace is not None:
                 due = pace.due(now, sent)
                 if due < 1:
@@ -6393,7 +6407,8 @@ class UdpSender(StreamLoop):
                 self._bear(outage, error, now, sent)
                 continue
             if outage.since:
-                self._end_outage(outage, now)
+                outage.end(now)
+                self.slots.tell_outage(outage, now)
             ints[_BYTES] = sent * length
         return STOPPED
 
@@ -6416,10 +6431,6 @@ class UdpSender(StreamLoop):
         self.slots.tell_outage(outage, now)
         if wait:
             self._sleep(wait)
-
-    def _end_outage(self, outage, now):
-        outage.end(now)
-        self.slots.tell_outage(outage, now)
 
 
 class UdpReceiver(StreamLoop):
@@ -6462,8 +6473,7 @@ class UdpReceiver(StreamLoop):
                          for part in parts]
 
     def transfer(self):
-        reader = self._reader
-        ints = self.slots.ints
+        reader, ints = self._reader, self.slots.ints
         may_nap = not reader.coalesced and (
             self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= _NAP_ROOM)
         napping, empty = False, 0
@@ -6547,7 +6557,7 @@ class UdpReceiver(StreamLoop):
         ints[_BYTES] = tracker.bytes
         ints[_PACKETS] = tracker.highest
         ints[_LOST] = tracker.lost
-        ints[_LATE] = tracker.late
+        ints[_OUT_OF_ORDER] = tracker.late
         slots.floats[_JITTER] = tracker.jitter
         if self._pieces:
             slots.piece = max(1, round(tracker.highest / self._pieces))
@@ -8434,7 +8444,7 @@ class Summary:
         if test.transport.encrypts or "tls" in own:
             own["cpu_bound"] = self._cpu_bound()
         if test.parameters.parallel > 1 and test.streams:
-            for suffix, group in zip(("", "_bidir_reverse"), self.rows):
+            for suffix, group in zip(DIRECTIONS, self.rows):
                 # What was received if that is known, else sent.
                 own["stream_mean_bitrate" + suffix], own["stream_stddev_bitrate" + suffix] = (
                     mean_and_deviation([(row.received if row.received["bytes"] else row.sent)
@@ -10342,9 +10352,15 @@ class Conversation(Debugging):
 _SEPARATOR = " ".join("-" * 25)
 _RULE = "-" * 59
 
-# iperf3: these lines bear neither title nor stamp.
-_UNTITLED = ("Control connection MSS ", "Setting UDP block size ",
-             "Control connection TCP Keepalive ")
+# What -V says of a control connection, by the member of the event.
+_CONTROL_LINES = (
+    ("keepalive", "Control connection TCP Keepalive TCP_KEEPIDLE/TCP_KEEPINTVL/TCP_KEEPCNT are set"
+                  " to %d/%d/%d"),
+    ("control_mss", "Control connection MSS %d"),
+    ("udp_block", "Setting UDP block size to %d"))
+# iperf3: these bear neither title nor stamp.
+_UNTITLED = ("Control connection TCP Keepalive ", "Control connection MSS ",
+             "Setting UDP block size ")
 
 _PLAIN, _RETR, _RETR_CWND = "", "         Retr", "         Retr  Cwnd"
 _JITTER_LOST = "         Jitter    Lost/Total Datagrams"
@@ -10427,34 +10443,24 @@ class TextRenderer:
         return [_RULE, "Server listening on %(port)d (test #%(test)d)" % event["data"], _RULE]
 
     def _on_connecting(self, event):
-        data, lines = event["data"], []
-        place = data["connecting_to"]
-        if self._verbose:
-            lines += self._keepalive_line(event)
-            lines.append("Control connection MSS %d" % event["control_mss"])
-            if event.get("udp_block"):
-                lines.append("Setting UDP block size to %d" % event["udp_block"])
-            lines.append("Time: %s" % data["timestamp"]["time"])
-        lines.append("Connecting to host %(host)s, port %(port)d" % place)
+        place = event["data"]["connecting_to"]
+        lines = ["Connecting to host %(host)s, port %(port)d" % place]
         if event.get("reverse"):
             lines.append("Reverse mode, remote host %s is sending" % place["host"])
-        return lines + self._facts(event)
+        return self._preface(event) + lines + self._facts(event)
 
     def _on_accepted(self, event):
-        data, lines = event["data"], []
-        if self._verbose:
-            lines += self._keepalive_line(event)
-            lines.append("Time: %s" % data["timestamp"]["time"])
-        lines.append("Accepted connection from %(host)s, port %(port)d"
-                     % data["accepted_connection"])
-        return lines + self._facts(event)
+        line = "Accepted connection from %(host)s, port %(port)d"
+        return (self._preface(event) + [line % event["data"]["accepted_connection"]]
+                + self._facts(event))
 
-    @staticmethod
-    def _keepalive_line(event):
-        if not event.get("keepalive"):
+    def _preface(self, event):
+        """Return what -V says of a control connection before its addresses."""
+        if not self._verbose:
             return []
-        return ["Control connection TCP Keepalive TCP_KEEPIDLE/TCP_KEEPINTVL/TCP_KEEPCNT are set to"
-                " %d/%d/%d" % event["keepalive"]]
+        lines = [text % event[name] for name, text in _CONTROL_LINES
+                 if event.get(name) is not None]
+        return lines + ["Time: %s" % event["data"]["timestamp"]["time"]]
 
     def _facts(self, event):
         data = event["data"]
@@ -11144,7 +11150,7 @@ class Output:
         self._lost_log = None  # the OSError that broke one that was opened anew
         self._stamp = None
         self.patience = None  # seconds that drain() waits for readers, None for ever
-        self.bears_text = True  # the log file does: it is not to be JSON
+        self.log_is_text = True  # not to be JSON
 
     @property
     def error(self):
@@ -11191,7 +11197,7 @@ class Output:
 
     def complain(self, lines):
         """Write error lines: to the log file if there is one for text, else to standard error."""
-        self._put(self._log if self._log and self.bears_text else self._err, lines, True)
+        self._put(self._log if self._log and self.log_is_text else self._err, lines, True)
 
     def show(self, text):
         """Write what is no line to standard error."""
@@ -11284,7 +11290,7 @@ class Printer:
         self._results, self._messages = make_renderer(settings), make_message_renderer(settings)
         self._waiting_line = WaitingLine(output)
         self._daemon = settings.daemon
-        self._text = output.bears_text = not (settings.json or settings.json_stream)
+        self._text = output.log_is_text = not (settings.json or settings.json_stream)
         self._catching_up = False  # a task writes what a reader did not take at once
 
     def print(self, event):

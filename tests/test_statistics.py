@@ -1211,6 +1211,93 @@ class Receivers(Feeding, unittest.TestCase):
             self.assertEqual(receiver._tracker.jitter < 1e-6, noticed)
 
 
+class Slots(unittest.TestCase):
+    """The numbers of workers."""
+
+    @staticmethod
+    def layouts(base):
+        """Return all kinds of Slots, and the names in each."""
+        for kind in base.__subclasses__():
+            yield kind, [name for name in dir(kind)
+                         if isinstance(getattr(kind, name), pyperf3.Slot)]
+            yield from Slots.layouts(kind)
+
+    def test_each_has_a_place_of_its_own(self):
+        for kind, names in self.layouts(pyperf3.Slots):
+            places = sorted(getattr(kind, name).at for name in names)
+            self.assertEqual(places, list(range(kind.size)), kind)
+            self.assertLessEqual(kind.size, pyperf3._ROW)
+
+    def test_nobody_writes_to_another_ones(self):
+        counters = pyperf3.Counters(2)
+        for kind, names in self.layouts(pyperf3.WorkerSlots):
+            views = [kind(counters, 0), kind(counters, 1)]
+            for index, view in enumerate(views):
+                view.write_note("%d: \u00e9" % index * 100)
+                for number, name in enumerate(names):
+                    setattr(view, name, 2 ** 62 - 100 * index - number)
+            for index, view in enumerate(views):
+                self.assertEqual(view.note()[:4], "%d: \u00e9" % index)
+                for number, name in enumerate(names):
+                    value = 2 ** 62 - 100 * index - number
+                    if isinstance(getattr(view, name), float):
+                        value = float(value)
+                    self.assertEqual(getattr(view, name), value, name)
+        self.assertEqual((counters.shared.beat, counters.shared.open, counters.shared.note()),
+                         (0.0, 0, ""))
+
+
+class Sources(unittest.TestCase):
+    """What is sent, by a socket that takes what it likes."""
+
+    class Socket:
+        def __init__(self):
+            self.got, self.random = bytearray(), random.Random(48)
+
+        def send(self, data):
+            if self.random.random() < 0.1:
+                raise BlockingIOError()
+            size = len(data)
+            if self.random.random() < 0.2:
+                size = self.random.randrange(1, size + 1)
+            self.got += bytes(data)[:size]
+            return size
+
+        def sendmsg(self, parts):
+            return self.send(b"".join(parts))
+
+    class Connection:
+        adapts = True
+
+        def __init__(self):
+            self.sock = Sources.Socket()
+
+    def test_a_block_is_repeated_whatever_goes_at_a_time(self):
+        block = memoryview(bytes(range(250)) * 100)
+        for most in (1, 8):
+            connection, sent = self.Connection(), 0
+            source = pyperf3.BlockSource(connection, block, most * len(block))
+            rates, sizes = random.Random(49), set()
+            for _ in range(600):
+                try:
+                    if source.whole is None or rates.random() < 0.5:
+                        sent += source.send(rates.random() < 0.5)
+                    else:
+                        size, count = source.size, source.whole()
+                        sent += count
+                        if count != size:
+                            source.split(count)
+                except BlockingIOError:
+                    pass
+                source.adapt(rates.choice((1e3, 1e9, 1e9)))
+                sizes.add(source.size)
+            self.assertLessEqual(max(sizes), most * len(block))
+            self.assertLess(min(sizes), len(block))
+            got = connection.sock.got
+            self.assertEqual(len(got), sent)
+            self.assertEqual(got, (bytes(block) * (sent // len(block) + 1))[:sent])
+
+
 class Paces(unittest.TestCase):
     """Pace, by a clock of our own."""
 
