@@ -37,6 +37,7 @@ Sections (each uses only what stands above it):
     quic            QUIC sockets, by an optional library
     statistics      counters to figures
     tasks           generators that wait, and the loop that runs them
+    events          what a test tells, and the document made of it
     workers         the data plane: processes or threads, and the numbers they share
     streams         what they do: senders and receivers
     arrivals        where a server's test gets its streams from
@@ -5374,6 +5375,149 @@ def results_limit(count):
 
 
 ###############################################################################
+# events ######################################################################
+###############################################################################
+# What a test tells of itself, and the document made of it. Nothing here prints.
+
+class Event(dict):
+    """A moment of a test: `event` (its name), `data` (a piece of the JSON document), and more.
+
+    start, interval, end, error, server_output_text, server_output_json: as in iperf3's
+    --json-stream. Others are for text and the document: version, listening, waiting (once a second
+    for a connection; at last with no data), connecting, asked, accepted, connected, debug, done
+    (always the last of a test; `ok` tells how it went). `server` tells the side; a server's events
+    carry `test`, the number of the test.
+    """
+
+    _text = None
+
+    def interval_text(self):
+        """Return an interval as `-J` prints it: one text for all documents that keep it."""
+        if self._text is None:
+            self._text = JsonText(encode_json(self["data"], 2))
+        return self._text
+
+
+def first_facts():
+    """Return the start object of a test of which nothing is known yet."""
+    return {"connected": [], "version": VERSION_TEXT, "system_info": system_info()}
+
+
+class Document:
+    """Collect the events of one test into the document that `-J` prints."""
+
+    _ORDER = ("start", "intervals", "end", "error", "title", "extra_data", "server_output_json",
+              "server_output_text")
+
+    def __init__(self, facts=None, room=None, wire=False):
+        """facts: what `start` is until more is known (data of a version event).
+
+        room: letters of JSON that the intervals may take, as `-J` prints them or, with wire=True,
+        as server_output() has them; what comes behind is left out, and the end tells so.
+        """
+        self._members = {"start": facts or {}, "intervals": [], "end": {}}
+        self._room, self._wire = room, wire
+        self._left_out = None  # the number of intervals that were, and when they began
+
+    def add(self, event):
+        """Take an event in. Those that are no part of a document change nothing."""
+        name, data = event["event"], event["data"]
+        if name == "interval":
+            self._add_interval(event)
+        elif name == "end" and self._left_out:
+            self._members["end"] = dict(data, pyperf3=dict(
+                data.get("pyperf3", ()), intervals_left_out=self._left_out))
+        elif name in ("version", "asked", "connecting", "accepted", "start"):
+            self._members["start"] = data
+        elif name == "done":
+            for name in ("title", "extra_data"):
+                if event.get(name) is not None:
+                    self._members[name] = event[name]
+        elif name in self._ORDER:
+            self._members[name] = data
+
+    def _add_interval(self, event):
+        interval = event["data"]
+        if self._left_out:
+            self._left_out["count"] += 1
+            return
+        if self._room is not None:
+            interval = event.interval_text()
+            self._room -= len(self._unformatted(interval) if self._wire else interval)
+            if self._room < 0:
+                self._left_out = {"count": 1, "from_seconds": event["data"]["sum"]["start"]}
+                return
+        self._members["intervals"].append(interval)
+
+    @staticmethod
+    def _unformatted(text):
+        """Return the text of an interval, which holds no strings, as it goes over the wire."""
+        return JsonText(text.replace("\n", "").replace("\t", "").replace(", ", ","))
+
+    def server_output(self):
+        """Return the member of the results that tells it to a client, and its value."""
+        document = self.members()
+        document["intervals"] = list(map(self._unformatted, document["intervals"]))
+        return "server_output_json", document
+
+    def members(self):
+        """Return the document so far, members in iperf3's order."""
+        return collections.OrderedDict((name, self._members[name]) for name in self._ORDER
+                                       if name in self._members)
+
+
+class Transcript:
+    """Collect the text of one test, for a client that asks for it, as JSON: up to a room."""
+
+    def __init__(self, render, room):
+        """render: returns the lines of an event; room: letters that the intervals may take."""
+        self._render = render
+        self._room = room
+        self._text = []
+
+    def add(self, event):
+        text = encode_json("".join(line + "\n" for line in self._render(event)))[1:-1]
+        if event["event"] == "interval":
+            if self._room < 0:
+                return
+            self._room -= len(text)
+            if self._room < 0:
+                text = "(the output is too long: further intervals are left out)\\n"
+        self._text.append(text)
+
+    def server_output(self):
+        """Return the member of the results that tells it to a client, and its value."""
+        return "server_output_text", JsonText('"%s"' % "".join(self._text))
+
+
+def state_text(state):
+    """Return a state's number and name, for -d."""
+    return "%d-%s" % (state, STATE_NAMES.get(state, "unknown"))
+
+
+def document_text(title, document):
+    """Return a JSON document of the control connection, for -d.
+
+    Without what lets a user in, and without a server's output, which may be large.
+    """
+    if isinstance(document, dict):
+        document = {name: "..." if name.lower() in ("authtoken",) + SERVER_OUTPUTS else value
+                    for name, value in document.items()}
+    return "%s:\n%s" % (title, printable(encode_json(document, 0)))
+
+
+def interrupt_text(side, reason):
+    """Return iperf3's text for an end by a signal (or by stop()). reason: like `by signal X(N)`."""
+    return "interrupt - the %s has terminated %s" % (side, reason)
+
+
+def timestamp(now):
+    """Return the timestamp object of a time in seconds since 1970."""
+    return {"time": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now)),
+            "timesecs": int(now), "timemillisecs": int(now * 1000)}
+
+
+###############################################################################
 # workers #####################################################################
 ###############################################################################
 # The data plane. A worker runs a loop, most often of one stream, blocked in system
@@ -6662,11 +6806,8 @@ class TcpArrivals(Arrivals):
         if not self._arrived:
             return []
         sock = self._arrived.pop(0)
-        try:
+        with on_error(sock.close):
             self._transport.set_options(sock, "A")  # the warnings went out before
-        except BaseException:
-            sock.close()
-            raise
         return [sock]
 
     def close(self):
@@ -6681,50 +6822,44 @@ class SctpArrivals(Arrivals):
     def __init__(self, transport, conversation):
         Arrivals.__init__(self)
         self._transport, self._conversation = transport, conversation
-        self._listener = None
         try:
             sock = self._listener = sctp_socket(conversation.control.family)
-            sock.setblocking(False)
-            self.sizes, self.warnings = transport.set_options(sock, "L")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if conversation.settings.bind_dev:
-                bind_device(sock, conversation.settings.bind_dev)
-            sock.bind(conversation.control.getsockname())
-            sock.listen(MAX_STREAMS)
+            with on_error(sock.close):
+                sock.setblocking(False)
+                self.sizes, self.warnings = transport.set_options(sock, "L")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if conversation.settings.bind_dev:
+                    bind_device(sock, conversation.settings.bind_dev)
+                sock.bind(conversation.control.getsockname())
+                sock.listen(MAX_STREAMS)
         except OSError as error:
-            self.close()
             raise IperfError(202, error)
-        except IperfError:
-            self.close()
-            raise
 
     def take(self, deadline):
-        conversation = self._conversation
         yield Wait(self._listener, READ, time.monotonic() + 0.05)
         try:
             sock, address = self._listener.accept()
         except OSError:
             return []
-        try:
-            if not conversation.resources.allows(plain_address(address)[0]):
-                raise IperfError(142)
+        with on_error(sock.close):
             sock.setblocking(False)
-            data = yield from conversation.keep_waiting(read_exactly(
-                sock, COOKIE_SIZE, time.monotonic() + 1.0, lambda cause, _: IperfError(204, cause)))
-            if data != conversation.cookie:
-                raise IperfError(142)
-        except IperfError:  # a stranger
-            sock.close()
-            return []
-        except BaseException:
-            sock.close()
-            raise
-        self._transport.set_options(sock, "A")
-        return [sock]
+            if (yield from self._is_known(sock, plain_address(address)[0])):
+                self._transport.set_options(sock, "A")
+                return [sock]
+        sock.close()
+        return []
+
+    def _is_known(self, sock, host):
+        """Read the cookie, in a task; returns whether it is the test's."""
+        if not self._conversation.resources.allows(host):
+            return False
+        with suppress(IperfError):
+            return self._conversation.cookie == (yield from self._conversation.keep_waiting(
+                read_exactly(sock, COOKIE_SIZE, time.monotonic() + 1.0,
+                             lambda cause, _: IperfError(204, cause))))
 
     def close(self):
-        if self._listener is not None:
-            self._listener.close()
+        self._listener.close()
 
 
 class UdpArrivals(Arrivals):
@@ -6862,11 +6997,8 @@ class UdpArrivals(Arrivals):
         """Make the socket of the stream of this address. Raises IperfError, OSError."""
         self._stranger = None
         sock = self._open()
-        try:
+        with on_error(sock.close):
             sock.connect(address)
-        except OSError:
-            sock.close()
-            raise
         self._known[address] = sock
         self._new.append(sock)
 
@@ -7045,11 +7177,8 @@ class Transport:
         """
         deadline = time.monotonic() + REPLY_TIMEOUT
         sock = yield from client.control.or_server_error(self._connect(client, index, deadline))
-        try:
+        with on_error(sock.close):
             return (yield from self._introduce(client, sock, index, deadline))
-        except BaseException:
-            sock.close()
-            raise
 
     def _connect(self, client, index, deadline):
         settings, address = self.settings, client.control.address
@@ -7203,11 +7332,8 @@ class Tcp(Transport):
         if control.tls:
             step = "stream %d of %d: " % (index + 1, self.parameters.stream_count())
             sock = yield from control.or_server_error(control.secure(sock, deadline, step))
-        try:
+        with on_error(sock.close):
             return (yield from Transport._introduce(self, client, sock, index, deadline))
-        except BaseException:
-            sock.close()
-            raise
 
     def is_astray(self, sock):
         try:
@@ -7590,122 +7716,32 @@ def make_transport(settings, parameters, server):
 ###############################################################################
 # test ########################################################################
 ###############################################################################
-# What both ends share: the streams of a test, its ticks, its end, its results,
-# and the events it produces. Nothing here prints.
-
-class Event(dict):
-    """A moment of a test: `event` (its name), `data` (a piece of the JSON document), and more.
-
-    start, interval, end, error, server_output_text, server_output_json: as in iperf3's
-    --json-stream. Others are for text and the document: version, listening, waiting (once a second
-    for a connection; at last with no data), connecting, asked, accepted, connected, debug, done
-    (always the last of a test; `ok` tells how it went). `server` tells the side; a server's events
-    carry `test`, the number of the test.
-    """
-
-    _text = None
-
-    def interval_text(self):
-        """Return an interval as `-J` prints it: one text for all documents that keep it."""
-        if self._text is None:
-            self._text = JsonText(encode_json(self["data"], 2))
-        return self._text
-
-
-def first_facts():
-    """Return the start object of a test of which nothing is known yet."""
-    return {"connected": [], "version": VERSION_TEXT, "system_info": system_info()}
-
-
-class Document:
-    """Collect the events of one test into the document that `-J` prints."""
-
-    _ORDER = ("start", "intervals", "end", "error", "title", "extra_data", "server_output_json",
-              "server_output_text")
-
-    def __init__(self, facts=None, room=None, wire=False):
-        """facts: what `start` is until more is known (data of a version event).
-
-        room: letters of JSON that the intervals may take, as `-J` prints them or, with wire=True,
-        as server_output() has them; what comes behind is left out, and the end tells so.
-        """
-        self._members = {"start": facts or {}, "intervals": [], "end": {}}
-        self._room, self._wire = room, wire
-        self._left_out = None  # the number of intervals that were, and when they began
-
-    def add(self, event):
-        """Take an event in. Those that are no part of a document change nothing."""
-        name, data = event["event"], event["data"]
-        if name == "interval":
-            self._add_interval(event)
-        elif name == "end" and self._left_out:
-            self._members["end"] = dict(data, pyperf3=dict(
-                data.get("pyperf3", ()), intervals_left_out=self._left_out))
-        elif name in ("version", "asked", "connecting", "accepted", "start"):
-            self._members["start"] = data
-        elif name == "done":
-            for name in ("title", "extra_data"):
-                if event.get(name) is not None:
-                    self._members[name] = event[name]
-        elif name in self._ORDER:
-            self._members[name] = data
-
-    def _add_interval(self, event):
-        interval = event["data"]
-        if self._left_out:
-            self._left_out["count"] += 1
-            return
-        if self._room is not None:
-            interval = event.interval_text()
-            self._room -= len(self._unformatted(interval) if self._wire else interval)
-            if self._room < 0:
-                self._left_out = {"count": 1, "from_seconds": event["data"]["sum"]["start"]}
-                return
-        self._members["intervals"].append(interval)
-
-    @staticmethod
-    def _unformatted(text):
-        """Return the text of an interval, which holds no strings, as it goes over the wire."""
-        return JsonText(text.replace("\n", "").replace("\t", "").replace(", ", ","))
-
-    def server_output(self):
-        """Return the member of the results that tells it to a client, and its value."""
-        document = self.members()
-        document["intervals"] = list(map(self._unformatted, document["intervals"]))
-        return "server_output_json", document
-
-    def members(self):
-        """Return the document so far, members in iperf3's order."""
-        return collections.OrderedDict((name, self._members[name]) for name in self._ORDER
-                                       if name in self._members)
-
-
-class Transcript:
-    """Collect the text of one test, for a client that asks for it, as JSON: up to a room."""
-
-    def __init__(self, render, room):
-        """render: returns the lines of an event; room: letters that the intervals may take."""
-        self._render = render
-        self._room = room
-        self._text = []
-
-    def add(self, event):
-        text = encode_json("".join(line + "\n" for line in self._render(event)))[1:-1]
-        if event["event"] == "interval":
-            if self._room < 0:
-                return
-            self._room -= len(text)
-            if self._room < 0:
-                text = "(the output is too long: further intervals are left out)\\n"
-        self._text.append(text)
-
-    def server_output(self):
-        """Return the member of the results that tells it to a client, and its value."""
-        return "server_output_text", JsonText('"%s"' % "".join(self._text))
-
+# What both ends share: the streams of a test, its ticks, its end, its results.
+# Nothing here prints.
 
 _BUSY = 90.0  # percent of a CPU from which on it is the limit
 _BUSY_TIME = 0.5  # seconds of a test below which nobody can tell
+
+
+def describe_test(parameters, interval):
+    """Return the test_start object. interval: seconds."""
+    return {
+        "protocol": parameters.protocol,
+        "num_streams": parameters.parallel,
+        "blksize": parameters.length,
+        "omit": parameters.omit,
+        "duration": parameters.time,
+        "bytes": parameters.bytes,
+        "blocks": parameters.blocks,
+        "reverse": int(parameters.reverse),
+        "tos": parameters.tos,
+        "target_bitrate": parameters.rate,
+        "bidir": int(parameters.bidirectional),
+        "fqrate": parameters.fq_rate,
+        "interval": interval,
+        "gso": parameters.gso,
+        "gro": parameters.gro,
+    }
 
 
 class Ticks:
@@ -7994,12 +8030,8 @@ class Test:
         self._counters = Counters(len(self.ids))
         self._workforce = workforce or Workforce(settings.threads)
         self._gate = os.pipe()
-        try:
+        with on_error(lambda: [os.close(end) for end in self._gate]):
             self._forks = self._workforce.grant(len(self.ids))
-        except IperfError:
-            for end in self._gate:
-                os.close(end)
-            raise
 
     # Set-up
 
@@ -8083,30 +8115,9 @@ class Test:
             raise IperfError(14, OSError(errno.ETIMEDOUT,
                                          "%s is a pipe that nobody writes to" % path))
 
-    def describe(self):
-        """Put test_start into the start object."""
-        parameters = self.parameters
-        self.start["test_start"] = {
-            "protocol": parameters.protocol,
-            "num_streams": parameters.parallel,
-            "blksize": parameters.length,
-            "omit": parameters.omit,
-            "duration": parameters.time,
-            "bytes": parameters.bytes,
-            "blocks": parameters.blocks,
-            "reverse": int(parameters.reverse),
-            "tos": parameters.tos,
-            "target_bitrate": parameters.rate,
-            "bidir": int(parameters.bidirectional),
-            "fqrate": parameters.fq_rate,
-            "interval": self.settings.interval,
-            "gso": parameters.gso,
-            "gro": parameters.gro,
-        }
-
     def start_clock(self):
         """Begin the test: now is 0 s."""
-        self.describe()
+        self.start["test_start"] = describe_test(self.parameters, self.settings.interval)
         self.emit("start", self.start)
         if self.cpu is None:
             self.start_cpu()
@@ -8514,33 +8525,6 @@ class Driver(Debugging):
         event.update(more)
         self._events.append(event)
         return event
-
-
-def state_text(state):
-    """Return a state's number and name, for -d."""
-    return "%d-%s" % (state, STATE_NAMES.get(state, "unknown"))
-
-
-def document_text(title, document):
-    """Return a JSON document of the control connection, for -d.
-
-    Without what lets a user in, and without a server's output, which may be large.
-    """
-    if isinstance(document, dict):
-        document = {name: "..." if name.lower() in ("authtoken",) + SERVER_OUTPUTS else value
-                    for name, value in document.items()}
-    return "%s:\n%s" % (title, printable(encode_json(document, 0)))
-
-
-def interrupt_text(side, reason):
-    """Return iperf3's text for an end by a signal (or by stop()). reason: like `by signal X(N)`."""
-    return "interrupt - the %s has terminated %s" % (side, reason)
-
-
-def timestamp(now):
-    """Return the timestamp object of a time in seconds since 1970."""
-    return {"time": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now)),
-            "timesecs": int(now), "timemillisecs": int(now * 1000)}
 
 
 ###############################################################################
@@ -8966,11 +8950,8 @@ class Client(Driver):
         yield from self.control.expect(CREATE_STREAMS)
         for index in range(len(self.test.ids)):
             sock = yield from self._transport.dial(self, index)
-            try:
+            with on_error(sock.close):
                 yield from self.control.or_server_error(self._add_stream(sock))
-            except BaseException:
-                sock.close()
-                raise
         yield from self._await_workers()
 
     def _add_stream(self, sock):
@@ -9148,6 +9129,26 @@ def make_gatekeeper(settings):
     key = RsaKey(settings.rsa_private_key_path, True, passphrase)
     return Gatekeeper(lambda token: key.decrypt(token, settings.use_pkcs1_padding), users,
                       settings.time_skew_threshold)
+
+
+def check_limits(settings, parameters):
+    """Refuse what a server's operator does not allow. Raises IperfError 27, 37."""
+    longest = settings.server_max_duration
+    if longest and not 0 < parameters.time <= longest - parameters.omit:
+        raise IperfError(37)
+    limit = settings.server_bitrate_limit
+    asked = parameters.stream_count() * max(parameters.rate, parameters.fq_rate)
+    if limit and 0 < limit[0] < asked:
+        raise too_fast(settings, "Client total requested throughput rate", asked)
+
+
+def too_fast(settings, what, rate):
+    """Return the IperfError 27 for a rate (bit/s) beyond --server-bitrate-limit."""
+    error = IperfError(27)
+    if settings.verbose:
+        error.remark = "%s of %d bps exceeded %d bps limit\n" % (
+            what, rate, settings.server_bitrate_limit[0])
+    return error
 
 
 # A receive buffer that is set when the connection exists can be smaller than the window which
@@ -9450,6 +9451,23 @@ class Resources:
         address = ipaddress.ip_address(host.partition("%")[0])
         return any(address in network for network in self.settings.allow)
 
+    def authorize(self, token):
+        """Let in only whom the users' file names, in a task. Raises IperfError 142."""
+        if self.gatekeeper is None:
+            return
+        try:
+            token = base64.b64decode(to_bytes(token or ""))
+        except ValueError:
+            token = b""
+        if not 0 < len(token) <= MAX_TOKEN:
+            raise IperfError(142)
+        # A thread, since the key may be used by a command that takes its time.
+        admitted = yield from self.call(lambda: self.gatekeeper.admits(token))
+        if isinstance(admitted, Exception):  # which is no fault of the client's
+            raise IperfError(142, str(as_failure(admitted)))
+        if admitted is not True:
+            raise IperfError(142, "it took too long" if admitted is None else None)
+
     def make_record(self):
         """Return what records the events of one test for its client."""
         room = max(256 * 1024, KEPT_OUTPUT // self._places)
@@ -9572,7 +9590,7 @@ class Server(Driver):
                     self._interrupt()
                 elif not self._is_over():
                     try:
-                        self._loop.turn()
+                        self._loop.run_once()
                     except MemoryError:  # others may give some back
                         time.sleep(0.05)
                     if self._acceptor.done and not self.places.closed:
@@ -10053,10 +10071,8 @@ class Conversation(Debugging):
             self._test.add_stream(sock)
         finally:
             if before:
-                try:
+                with suppress(OSError):  # some are gone
                     os.sched_setaffinity(0, before)
-                except OSError:
-                    pass  # some are gone
 
     def keep_waiting(self, step):
         """Run a step (a generator) for which the client waits."""
@@ -10076,8 +10092,8 @@ class Conversation(Debugging):
             raise IperfError(904, OSError(errno.EPROTONOSUPPORT, parameters.protocol))
         if self._has_tls() or transport.encrypts:
             parameters.zerocopy = parameters.skip_rx_copy = False  # they would go past it
-        self._check_limits()
-        yield from self._authorize()
+        check_limits(settings, parameters)
+        yield from self.resources.authorize(parameters.token)
         yield from transport.prepare(self)
         if parameters.get_server_output:
             self._record = self.resources.make_record()
@@ -10176,45 +10192,6 @@ class Conversation(Debugging):
             self._arrivals.close()
         self.resources.turns.end(self)
 
-    def _check_limits(self):
-        """Refuse what this server's operator does not allow. Raises IperfError 27, 37."""
-        settings, parameters = self.settings, self._parameters
-        longest = settings.server_max_duration
-        if longest and not 0 < parameters.time <= longest - parameters.omit:
-            raise IperfError(37)
-        if not settings.server_bitrate_limit:
-            return
-        limit = settings.server_bitrate_limit[0]
-        asked = parameters.stream_count() * max(parameters.rate, parameters.fq_rate)
-        if limit and asked > limit:
-            raise self._too_fast("Client total requested throughput rate", asked)
-
-    def _too_fast(self, what, rate):
-        settings = self.settings
-        error = IperfError(27)
-        if settings.verbose:
-            error.remark = "%s of %d bps exceeded %d bps limit\n" % (
-                what, rate, settings.server_bitrate_limit[0])
-        return error
-
-    def _authorize(self):
-        """Let in only whom the users' file names, in a task. Raises IperfError 142."""
-        gatekeeper = self.resources.gatekeeper
-        if gatekeeper is None:
-            return
-        try:
-            token = base64.b64decode(to_bytes(self._parameters.token or ""))
-        except ValueError:
-            token = b""
-        if not 0 < len(token) <= MAX_TOKEN:
-            raise IperfError(142)
-        # A thread, since the key may be used by a command that takes its time.
-        admitted = yield from self.resources.call(lambda: gatekeeper.admits(token))
-        if isinstance(admitted, Exception):  # which is no fault of the client's
-            raise IperfError(142, str(as_failure(admitted)))
-        if admitted is not True:
-            raise IperfError(142, "it took too long" if admitted is None else None)
-
     def _look_at_control(self):
         """See whether the client has ended the test before it began (raised), in a task."""
         try:
@@ -10263,7 +10240,7 @@ class Conversation(Debugging):
             if meter:
                 rate = meter.look(time.monotonic(), test.total_bytes())
                 if rate > limit[0]:
-                    raise self._too_fast("Total throughput", rate)
+                    raise too_fast(self.settings, "Total throughput", rate)
                 deadline = min(deadline, meter.next)
             reason = yield Wait(self.control, READ, deadline)
             now = time.monotonic()

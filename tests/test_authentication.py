@@ -415,12 +415,11 @@ class Users(Keys):
     def test_tokens_that_no_key_takes_cost_no_thread(self):
         conversation, _ = support.conversation(
             authorized_users_path=self.path("users"), rsa_private_key_path=self.path("pkcs8.pem"))
-        conversation._parameters = pyperf3.Parameters()
         conversation.resources.gatekeeper.admits = None  # would be called
         for size in (0, 2049, 6000):
-            conversation._parameters.token = base64.b64encode(b"x" * size).decode("ascii")
+            token = base64.b64encode(b"x" * size).decode("ascii")
             with self.assertRaises(pyperf3.IperfError) as caught:
-                next(conversation._authorize())
+                next(conversation.resources.authorize(token))
             self.assertEqual(caught.exception.number, 142)
 
     def test_threads_are_some_at_a_time(self):

@@ -48,7 +48,7 @@ class Pieces(unittest.TestCase):
         def run():
             answer.append((yield from generator))
         task = self.loop.spawn(run())
-        support.wait_until(lambda: self.loop.turn() or task.done, "the end of a task")
+        support.wait_until(lambda: self.loop.run_once() or task.done, "the end of a task")
         return answer[0]
 
 
@@ -77,12 +77,13 @@ class Places(Pieces):
         for client in clients:
             client.seconds += pyperf3.SILENCE_TIMEOUT
         waiting = [self.loop.spawn(places.make_room()) for _ in range(2)]
-        support.wait_until(lambda: self.loop.turn() or all(each.log for each in clients),
+        support.wait_until(lambda: self.loop.run_once() or all(each.log for each in clients),
                            "the end of both")  # one for each that waits
         self.assertEqual([each.log for each in clients], [[144], [144]])
         for client in clients:
             places.end(client)
-        support.wait_until(lambda: self.loop.turn() or all(each.done for each in waiting), "room")
+        support.wait_until(lambda: self.loop.run_once() or all(each.done for each in waiting),
+                           "room")
 
     def test_the_oldest_without_a_test_makes_room(self):
         places, clients = pyperf3.Places(self.loop, 1, True), []
@@ -149,7 +150,7 @@ class Lines(Pieces):
         for number in range(pyperf3.MAX_REJECTIONS + 3):
             rejections.report(number)
         rejections.warn("said no more")
-        support.wait_until(lambda: self.loop.turn() or events, "the number")
+        support.wait_until(lambda: self.loop.run_once() or events, "the number")
         self.assertEqual(events, ["4 more connections failed"])
         self.assertEqual(len(errors), pyperf3.MAX_REJECTIONS)
         rejections.warn("said again")
@@ -254,7 +255,7 @@ class Talk(Pieces):
             control.send(b"\x10")
         conversation.task = self.loop.spawn(conversation.run(parameters.to_json()))
         other = self.loop.spawn(client())
-        support.wait_until(lambda: self.loop.turn() or conversation.task.done, "the end")
+        support.wait_until(lambda: self.loop.run_once() or conversation.task.done, "the end")
         self.assertEqual((other.error, conversation.task.error), (None, None))
         self.assertEqual(phases, [(10, 10), (1, 2), (2, 2), (13, 13), 0, (14, 14)])
         self.assertEqual(conversation.phase, pyperf3.IPERF_DONE)

@@ -475,7 +475,7 @@ class Associations(unittest.TestCase):
                 def take():
                     taken.extend((yield from arrivals.take(time.monotonic() + 5.0)))
                 task = loop.spawn(take())
-                support.wait_until(lambda: loop.turn() or task.done, "the end of the step")
+                support.wait_until(lambda: loop.run_once() or task.done, "the end of the step")
                 arrivals.close()
             finally:
                 pyperf3.sctp_socket, pyperf3.SOCKET_OPTIONS = real, setters
