@@ -4390,12 +4390,11 @@ class QuicSocket(StandIn):
         event = self._connection.next_event()
         while event is not None:
             kind = type(event).__name__  # the same in both libraries
-            if kind == "StreamDataReceived":
-                if event.stream_id == self._stream:
-                    if event.data and not self.discards:
-                        self._pieces.append(event.data)
-                        self._held += len(event.data)
-                    self.ended = self.ended or event.end_stream
+            if kind == "StreamDataReceived" and event.stream_id == self._stream:
+                if event.data and not self.discards:
+                    self._pieces.append(event.data)
+                    self._held += len(event.data)
+                self.ended = self.ended or event.end_stream
             elif kind == "HandshakeCompleted":
                 self._connected = True
             else:
@@ -5790,10 +5789,8 @@ class Worker:
             os._exit(status)
 
     def _be_thread(self, gate):
-        try:
+        with suppress(Exception):  # the control plane sees that it ended without a result
             self._wait_and_run(gate)
-        except Exception:
-            pass  # the control plane sees that it ended without a result, as of a process
 
     def _wait_and_run(self, gate):
         try:
@@ -6533,8 +6530,9 @@ class UdpSender(StreamLoop):
             count = headers.room(sent + 1)
             if count > writer.limit:
                 count = writer.limit
-            if ints[_LIMIT] != NO_LIMIT:
-                left = ints[_LIMIT] // length - sent
+            limit = ints[_LIMIT]
+            if limit != NO_LIMIT:
+                left = limit // length - sent
                 if left <= 0:
                     return COMPLETE
                 count = min(count, left)
@@ -7586,7 +7584,7 @@ class Quic(Transport):
 
     def prepare(self, peer):
         if self.server:
-            credentials = yield from peer.resources.make_once(quic_credentials, 905)
+            credentials = yield from peer.resources.calls.make_once(quic_credentials, 905)
             self._end = self._make_server_end(peer, credentials)
             return
         self._end = self._make_end(None)
@@ -9383,7 +9381,7 @@ class Rejections:
 
     def __init__(self, spawn, emit, report):
         """spawn: begins a task; emit: as a Driver's; report: tells an error."""
-        self._spawn, self.emit, self._report = spawn, emit, report
+        self._spawn, self._emit, self._report = spawn, emit, report
         self._count, self._since = 0, 0.0  # in the second that began then
 
     def report(self, error):
@@ -9394,7 +9392,7 @@ class Rejections:
     def warn(self, text):
         """Tell why a connection was turned away."""
         if self._has_room():
-            self.emit("warning", text, server=True, test=0)
+            self._emit("warning", text, server=True, test=0)
 
     def _has_room(self):
         now = time.monotonic()
@@ -9407,30 +9405,98 @@ class Rejections:
 
     def _report_number(self):
         yield from pause(self._since + 1.0 - time.monotonic())
-        self.emit("warning", "%d more connections failed" % (self._count - MAX_REJECTIONS),
+        self._emit("warning", "%d more connections failed" % (self._count - MAX_REJECTIONS),
                    server=True)
         self._count = 0
 
 
-class Resources:
-    """What the tests of a server share: whom it lets in, workers, turns, calls that block.
+class Calls:
+    """The calls of a server's that may block, each in a thread, some at a time."""
 
-    gatekeeper: of known users, None if everybody may test; listen_for: see Listener; workforce: see
-    Test; turns: see Turns; ports: the UDP ones of tests whose streams are set up; share: of the
-    loop's time, for TLS handshakes.
+    def __init__(self, settings, spawn):
+        """spawn: begins a task. Raises IperfError 903 if the certificate or key is of no use."""
+        self._certificate = settings.tls_cert, settings.tls_key
+        self._spawn = spawn
+        self._made, self._again = {}, {}  # what make_once() made; when to try that again
+        if settings.tls_only or settings.tls_cert is not None:
+            self._made[server_context] = server_context(*self._certificate)
+        self._calls = []  # those that go on; each has something in it once it ended
+        self._forking = 0  # how many tasks wait for their end
+
+    def call(self, function):
+        """Call a function, in a task; see in_thread()."""
+        end = time.monotonic() + STEP_TIMEOUT
+        while self._forking or self._count() >= MAX_CALLS:
+            if time.monotonic() > end:
+                return None
+            yield from pause(0.002)
+        ended = []
+
+        def call():
+            try:
+                return function()
+            finally:
+                ended.append(True)
+        self._calls.append(ended)
+        return (yield from in_thread(call, STEP_TIMEOUT))
+
+    def _count(self):
+        self._calls = [ended for ended in self._calls if not ended]
+        return len(self._calls)
+
+    def await_all(self, patience=STEP_TIMEOUT):
+        """Wait in a task until none goes on: a program that has threads cannot fork."""
+        end, self._forking = time.monotonic() + patience, self._forking + 1
+        try:
+            while self._count() and time.monotonic() <= end:
+                yield from pause(0.002)
+        finally:
+            self._forking -= 1
+
+    def make_once(self, make, number):
+        """Return what `make(certificate, key)` returns, made for the first client, in a task.
+
+        Raises IperfError `number` if it could not be made; after a while there is another try.
+        """
+        made = self._made.get(make, KeyError())
+        if isinstance(made, Exception) and time.monotonic() > self._again.get(make, 0.0):
+            self._made[make] = None
+            self._spawn(self._make(make))  # no client's end may end it
+        while self._made[make] is None:
+            yield from pause(0.005)
+        made = self._made[make]
+        if isinstance(made, IperfError):
+            raise IperfError(number, made.cause)
+        if isinstance(made, Exception):
+            raise IperfError(number, str(made) or as_failure(made).cause)
+        return made
+
+    def _make(self, make):
+        try:
+            made = yield from self.call(lambda: make(*self._certificate))
+        except Exception as error:
+            made = error
+        self._again[make] = time.monotonic() + STEP_TIMEOUT
+        self._made[make] = made or TimeoutError("it took too long")
+
+
+class Resources:
+    """What the tests of a server share.
+
+    gatekeeper: of known users, None if everybody may test; calls: see Calls; turns: see Turns;
+    workforce: see Test; listen_for: see Listener; ports: the UDP ports of tests whose streams are
+    set up; share: of the loop's time, for TLS handshakes.
     """
 
     def __init__(self, settings, places, spawn, listen_for, transcribe=None):
         """places: of tests at a time; spawn: begins a task; transcribe: see Server.
 
-        Raises IperfError 23, 35, 903, 905 if a key, a certificate, the users' file are of no use.
+        Raises IperfError 23, 35, 903, 905 if a key, a certificate, a file are of no use.
         """
         self.gatekeeper = make_gatekeeper(settings)
         if settings.quic_secrets is not None:
             open_key_log(settings.quic_secrets).close()
-        self._made, self._again = {}, {}  # what make_once() made; when to try that again
-        if settings.tls_only or settings.tls_cert is not None:
-            self._made[server_context] = server_context(settings.tls_cert, settings.tls_key)
+        self.calls = Calls(settings, spawn)
         self.settings = settings
         self.listen_for = listen_for
         self.workforce = Workforce(settings.threads, 0)
@@ -9438,10 +9504,7 @@ class Resources:
         self.ports = []
         self.share = Share(0.25)
         self._places = places
-        self._spawn = spawn
         self._transcribe = transcribe
-        self._calls = []  # those that go on in threads; each has something in it once it ended
-        self._forking = 0  # how many tasks wait for their end
 
     def allows(self, host):
         """Return whether clients of this address are served (--allow)."""
@@ -9462,7 +9525,7 @@ class Resources:
         if not 0 < len(token) <= MAX_TOKEN:
             raise IperfError(142)
         # A thread, since the key may be used by a command that takes its time.
-        admitted = yield from self.call(lambda: self.gatekeeper.admits(token))
+        admitted = yield from self.calls.call(lambda: self.gatekeeper.admits(token))
         if isinstance(admitted, Exception):  # which is no fault of the client's
             raise IperfError(142, str(as_failure(admitted)))
         if admitted is not True:
@@ -9472,62 +9535,8 @@ class Resources:
         """Return what records the events of one test for its client."""
         room = max(256 * 1024, KEPT_OUTPUT // self._places)
         if self._transcribe is None or self.settings.json or self.settings.json_stream:
-            return Document(room=room)
-        return Transcript(self._transcribe().render, room)
-
-    def call(self, function):
-        """Call a function that may block, in a task; see in_thread()."""
-        end = time.monotonic() + STEP_TIMEOUT
-        while self._forking or len(self._calls) >= MAX_CALLS:
-            self._calls = [ended for ended in self._calls if not ended]
-            if time.monotonic() > end:
-                return None
-            yield from pause(0.002)
-        ended = []
-
-        def call():
-            try:
-                return function()
-            finally:
-                ended.append(True)
-        self._calls.append(ended)
-        return (yield from in_thread(call, STEP_TIMEOUT))
-
-    def await_calls(self, patience=STEP_TIMEOUT):
-        """Wait in a task for the end of such calls: a program that has threads cannot fork."""
-        end, self._forking = time.monotonic() + patience, self._forking + 1
-        try:
-            while True:
-                self._calls = [ended for ended in self._calls if not ended]
-                if not self._calls or time.monotonic() > end:
-                    return
-                yield from pause(0.002)
-        finally:
-            self._forking -= 1
-
-    def make_once(self, make, number):
-        """Return what `make(certificate, key)` returns, made for the first client, in a task.
-
-        Raises IperfError `number` if it could not be made; after a while there is another try.
-        """
-        made = self._made.get(make, KeyError())
-        if isinstance(made, Exception) and time.monotonic() > self._again.get(make, 0.0):
-            self._made[make] = None
-            self._spawn(self._make(make))  # no client's end may end it
-        while self._made[make] is None:
-            yield from pause(0.005)
-        if isinstance(self._made[make], Exception):
-            raise IperfError(number, str(self._made[make]) or as_failure(self._made[make]).cause)
-        return self._made[make]
-
-    def _make(self, make):
-        settings = self.settings
-        try:
-            made = yield from self.call(lambda: make(settings.tls_cert, settings.tls_key))
-        except Exception as error:
-            made = error
-        self._again[make] = time.monotonic() + STEP_TIMEOUT
-        self._made[make] = made or TimeoutError("it took too long")
+            return Document(room=room, wire=True)
+        return Transcript(self._transcribe(), room)
 
 
 ###############################################################################
@@ -9551,7 +9560,7 @@ class Server(Driver):
     """Serve tests. Iterate over it for the events of all tests, or call run().
 
     settings.one_off: end after one test. listener: a listening socket to use.
-    transcribe: a function that makes an object with render(event) -> lines, for clients that
+    transcribe: a function that makes a function from a test's events to lines, for clients that
     ask for the server's output; without it they get the JSON document.
     Server() without settings is an AttributeServer.
     """
@@ -9762,11 +9771,9 @@ class Server(Driver):
 
 def send_last(sock, data):
     """Send the last bytes to a peer, if they go."""
-    try:
+    with suppress(OSError):
         if data:
             sock.send(data)
-    except OSError:
-        pass
 
 
 class Connection:
@@ -9891,7 +9898,7 @@ class Connection:
         That is later by the time that the server took for its certificate. Raises IperfError 903.
         """
         resources, before = self._server.resources, time.monotonic()
-        context = yield from resources.make_once(server_context, 903)
+        context = yield from resources.calls.make_once(server_context, 903)
         deadline += time.monotonic() - before
         sock, self.sock = self.sock, None
         self.sock = yield from secure(sock, context, None, deadline, share=resources.share)
@@ -9924,11 +9931,9 @@ class Connection:
         A cut link is no reason to end the test as long as nobody else waits, so that the probes
         may go unanswered for as long as the data.
         """
-        try:
+        with suppress(IperfError):
             set_keepalive(self.sock, 3, 3, int(DATA_TIMEOUT) // 3)
             self.probed = True
-        except IperfError:
-            pass
 
     def _deny(self, reason=None):
         """Close with the byte of a busy server; a pyperf3 reads on for an IperfError."""
@@ -10102,7 +10107,7 @@ class Conversation(Debugging):
         self._arrivals = transport.listen(self)
         for text in self._arrivals.warnings:
             self.emit("warning", text)
-        yield from self.resources.await_calls(0.1)  # else it gets threads
+        yield from self.resources.calls.await_all(0.1)  # else it gets threads
         self._test = Test(transport, self.emit, self.resources.workforce)
         yield from self._test.open_file(time.monotonic() + STEP_TIMEOUT)
         self._describe_test()
@@ -10163,7 +10168,7 @@ class Conversation(Debugging):
         sockets = yield from self._arrivals.take(deadline)
         try:
             for sock in sockets:
-                yield from self.keep_waiting(self.resources.await_calls())
+                yield from self.keep_waiting(self.resources.calls.await_all())
                 self._add_stream(sock)
                 yield from pause(0)  # a new process takes milliseconds: others have a turn
         except BaseException:
@@ -10200,8 +10205,7 @@ class Conversation(Debugging):
             return
         except OSError:
             pass
-        if not self._test.is_prepared():
-            yield from self._read_state()
+        yield from self._read_state()
 
     def _send_state(self, state):
         self._debug(3, "State change: State set to " + state_text(state))
@@ -10398,7 +10402,7 @@ class TextRenderer:
         self._parallel = 1
         self._test_start = None
         self._header_done = False
-        self._server_output = None
+        self._server_output = []  # to be printed behind the first direction's summary
 
     def render(self, event):
         self._server = event.get("server")
@@ -10485,12 +10489,12 @@ class TextRenderer:
         return []
 
     def _on_server_output_text(self, event):
-        self._server_output = "\nServer output:\n%s" % printable(event["data"])
+        self._server_output = ["\nServer output:\n" + printable(event["data"])]
         return []
 
     def _on_server_output_json(self, event):
-        self._server_output = "\nServer JSON output:\n%s" % printable(
-            encode_json(event["data"], 0))
+        self._server_output = ["\nServer JSON output:\n" + printable(
+            encode_json(event["data"], 0))]
         return []
 
     def _on_done(self, event):
@@ -10577,7 +10581,7 @@ class TextRenderer:
                 if rows[-1].totals.sender:
                     lines += self._cpu_lines(data["cpu_utilization_percent"])
                 lines += self._congestion_lines(data, number)
-            lines += self._take_server_output()
+            lines, self._server_output = lines + self._server_output, []
         return lines
 
     def _own_lines(self, event):
@@ -10631,10 +10635,6 @@ class TextRenderer:
         return (side_lines("sender", sent, sender or not self._server) + between
                 + side_lines("receiver", dict(received, lost_packets=totals.lost),
                              not (sender and self._server)))
-
-    def _take_server_output(self):
-        lines, self._server_output = self._server_output, None
-        return [lines] if lines else []
 
     def _cpu_lines(self, cpu):
         ends = [("sender", "receiver")] + ([("receiver", "sender")] if self._bidir else [])
@@ -10730,11 +10730,6 @@ def make_renderer(settings):
             return JsonRenderer(room)
         return TextRenderer(settings.verbose, settings.format, settings.title, named)
     return PerTest(make)
-
-
-def make_message_renderer(settings):
-    """Return what renders the messages of a driver for standard error."""
-    return PerTest(lambda: MessageRenderer(settings.debug, settings.max_clients > 1))
 
 
 ###############################################################################
@@ -11264,7 +11259,9 @@ class Printer:
     def __init__(self, driver, settings, output):
         self._driver = driver
         self._output = output
-        self._results, self._messages = make_renderer(settings), make_message_renderer(settings)
+        self._results = make_renderer(settings)
+        self._messages = PerTest(
+            lambda: MessageRenderer(settings.debug, settings.max_clients > 1))
         self._waiting_line = WaitingLine(output)
         self._daemon = settings.daemon
         self._text = output.log_is_text = not (settings.json or settings.json_stream)

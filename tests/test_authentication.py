@@ -310,7 +310,7 @@ class Tokens(Keys):
             self.check_denied(self.client(port, "--use-pkcs1-padding"))
 
 
-class Gates(unittest.TestCase):
+class Gatekeepers(unittest.TestCase):
     """Gatekeeper, with a clock of its own."""
 
     def setUp(self):
@@ -435,7 +435,7 @@ class Users(Keys):
             with lock:
                 now[0] -= 1
             return True
-        tasks = [server.attend(server.resources.call(work)) for _ in range(20)]
+        tasks = [server.attend(server.resources.calls.call(work)) for _ in range(20)]
         while not all(task.done for task in tasks):
             server._loop.run_once()
         self.assertLessEqual(most[0], 4)

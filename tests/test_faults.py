@@ -250,7 +250,7 @@ class Client(unittest.TestCase):
         self.assertNotRegex(pyperf3.document_text("x", {"a\x9b": "\x7f"}), "[\x7f\x9b]")
         renderer = pyperf3.TextRenderer()
         renderer.render({"event": "server_output_json", "data": {"a": "\x9b31m\x7f"}})
-        self.assertNotRegex("".join(renderer._take_server_output()), "[\x7f\x9b]")
+        self.assertNotRegex("".join(renderer._server_output), "[\x7f\x9b]")
 
 
 class EarlyEnds(unittest.TestCase):
