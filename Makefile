@@ -77,7 +77,7 @@ bench: peers quic-env
 # Quick enough to run before every commit.
 check:
 	$(OLDEST) tests/check.py
-	$(PYTHON) tests/check.py
+	$(PYTHON) tests/check.py --sizes
 	$(PYTHON) tests/run.py -q test_units test_wire test_statistics test_options test_renderers
 
 # The suite with every Python on this machine.

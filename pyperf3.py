@@ -44,7 +44,7 @@ Sections (each uses only what stands above it):
     transports      what depends on the protocol of a test
     test            what both ends share: ticks, end conditions, results
     client          the client's side of the protocol
-    admission       whom a server lets in, and when
+    admission       what a server's tests share: listener, places, turns, calls
     server          the server's side of the protocol
     renderers       events to text, JSON and JSON stream
     attributes      clients and servers with the names of the package `iperf3`
@@ -1828,6 +1828,11 @@ def _stream_result_from_json(row):
     return StreamResult(**values)
 
 
+def results_limit(count):
+    """Return how many bytes of JSON the results of `count` streams may have, without output."""
+    return 16384 + 1024 * count  # a stream takes 250
+
+
 def stream_ids(count):
     """Return iperf3's ids of `count` streams: 1, 3, 4, 5, ..."""
     return [1] + list(range(3, count + 2)) if count else []
@@ -2472,12 +2477,10 @@ def enlarge_receive_buffer(sock, size):
     options = ([_SO_RCVBUFFORCE] if _USUAL else []) + [socket.SO_RCVBUF]
     while size > 65536:
         for option in options:
-            try:
+            with suppress(OSError):  # not root; or, on BSD, beyond the limit
                 if sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) < size:
                     sock.setsockopt(socket.SOL_SOCKET, option, size)
                 return
-            except OSError:
-                pass  # not root; or, on BSD, beyond the limit
         size //= 2
 
 
@@ -2769,7 +2772,7 @@ def _enlarge_buffers(sock, sizes):
     room, block = sizes
     enlarge_receive_buffer(sock, room)
     if sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) < block:
-        _try_option(sock, socket.SOL_SOCKET, socket.SO_SNDBUF, block)
+        _try_option(sock, socket.SOL_SOCKET, socket.SO_SNDBUF, block + 1024)
 
 
 SocketOption = collections.namedtuple("SocketOption", "name protocols moments set warning")
@@ -2795,6 +2798,8 @@ SOCKET_OPTIONS = tuple(SocketOption(*row) for row in (
     # So early, since the kernel takes a while to begin with it.
     ("stamps", "UDP", "CL", lambda sock, _: stamp_arrivals(sock), None),
     ("buffers", "UDP QUIC", "CL", _enlarge_buffers, None),
+    # Their sizes are known, whatever fails from here on.
+    ("note_buffers", "TCP SCTP UDP QUIC", "C", lambda sock, note: note(set_window(sock, 0)), None),
     ("tos", "TCP SCTP", "CA", set_tos, None),  # not inherited from the listener
     ("tos", "UDP QUIC", "CL", set_tos, None),
     ("dont_fragment", "UDP", "CL", lambda sock, _: forbid_fragments(sock), None),
@@ -2807,12 +2812,11 @@ SOCKET_OPTIONS = tuple(SocketOption(*row) for row in (
 ))
 
 
-def set_options(sock, protocol, moment, wanted):
+def set_options(sock, protocol, moment, wanted, warn):
     """Set what is wanted of SOCKET_OPTIONS: values by name, of which a false one is not.
 
-    Returns the warnings. Raises IperfError, OSError.
+    warn: called with the text of a warning. Raises IperfError, OSError.
     """
-    warnings = []
     for option in SOCKET_OPTIONS:
         value = wanted.get(option.name)
         if value and moment in option.moments and protocol in option.protocols.split():
@@ -2821,8 +2825,8 @@ def set_options(sock, protocol, moment, wanted):
             except (IperfError, OSError):
                 if option.warning is None:
                     raise
-                warnings += [option.warning] if option.warning else []
-    return warnings
+                if option.warning:
+                    warn(option.warning)
 
 
 ###############################################################################
@@ -3578,6 +3582,30 @@ class Gatekeeper:
             return False
         self._taken[mark] = seconds + self._threshold
         return True
+
+
+def make_gatekeeper(settings):
+    """Return the Gatekeeper of a server that lets in known users only, else None.
+
+    Raises IperfError 23, 35.
+    """
+    if settings.authorized_users_path is None:
+        return None
+
+    def users():
+        try:
+            with open_unblocked(settings.authorized_users_path, os.O_RDONLY, 35) as handle:
+                return read_users(handle.read().decode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise IperfError(35, error)
+    try:
+        users()
+    except IperfError:
+        raise IperfError(35)
+    passphrase = to_bytes(settings.passphrase) if settings.passphrase is not None else None
+    key = RsaKey(settings.rsa_private_key_path, True, passphrase)
+    return Gatekeeper(lambda token: key.decrypt(token, settings.use_pkcs1_padding), users,
+                      settings.time_skew_threshold)
 
 
 ###############################################################################
@@ -5086,6 +5114,13 @@ def write_all(sock, data, deadline, number):
             raise IperfError(number, error)
 
 
+def send_last(sock, data):
+    """Send the last bytes to a peer, if they go."""
+    with suppress(OSError):
+        if data:
+            sock.send(data)
+
+
 def close_orderly(sock, patience=CLOSING_TIMEOUT):
     """Send the end of file, wait for the peer's for `patience` seconds, and close, in a task.
 
@@ -5366,11 +5401,6 @@ def read_frame(sock, deadline, limit, number, spare=0):
         return (yield from in_slices(reader.read()))
     except ValueError as error:
         raise IperfError(number, OSError(_EPROTO, str(error)))
-
-
-def results_limit(count):
-    """Return how many bytes of JSON the results of `count` streams may have, without output."""
-    return 16384 + 1024 * count  # a stream takes 250
 
 
 ###############################################################################
@@ -6657,12 +6687,10 @@ class UdpReceiver(StreamLoop):
     def _take_in_late(self, reader):
         """Count what came before this process did: it tells nothing of the jitter."""
         end = time.monotonic() + 0.05  # a fast sender leaves no gap
-        try:
+        with suppress(OSError):  # no more
             while _MSG_DONTWAIT and time.monotonic() < end:
                 self._account(reader, reader.receive(False))
                 self._tracker.forget_jitter()
-        except OSError:
-            pass  # no more
         self.slots.jitter = 0.0
 
     def _drain(self, reader):
@@ -6716,14 +6744,6 @@ class UdpReceiver(StreamLoop):
             self._clocks = wall - before
 
 
-CallPlan = collections.namedtuple("CallPlan", "send receive whole batch")
-CallPlan.__doc__ = """How the streams of one end call the kernel.
-
-send, receive: bytes per call; whole: a receiving call waits until they are there;
-batch: run under SCHED_BATCH, where a worker that wakes up does not interrupt another.
-"""
-
-
 ###############################################################################
 # arrivals ####################################################################
 ###############################################################################
@@ -6741,9 +6761,18 @@ class Arrivals:
     """
 
     takes_connections = False  # those that come to the server's own port
+    interrupted = False  # the client has something to say instead
 
-    def __init__(self):
+    def __init__(self, transport, conversation):
+        self._transport, self._conversation = transport, conversation
         self.sizes, self.warnings = (0, 0), []
+
+    def _set_options(self, sock):
+        """Set the options of a socket to which streams will come."""
+        self.warnings = []
+        self._transport.set_options(sock, "L", self.warnings.append)
+        self.sizes = set_window(sock, 0)
+        self.warnings = self._transport.buffer_warnings(self.sizes) + self.warnings
 
     def take(self, deadline):
         """Wait a moment for new streams, in a task; returns their sockets. Raises IperfError."""
@@ -6757,37 +6786,17 @@ class Arrivals:
         """Release what only the set-up needs; the streams stay."""
 
 
-def call_plan(parameters, streams):
-    """Return the CallPlan for `streams` streams of one end.
-
-    With the default block the sizes are free. Measured with both ends on two cores (ratios to
-    iperf3, median of four pairs): one stream, 1 MiB and 32 KiB 1.3, 128 KiB both ways 0.95;
-    four streams, 128 KiB both ways 1.06, and 1.4 with SCHED_BATCH, 1 MiB and 32 KiB 0.8.
-    With --skip-rx-copy the sender is the bottleneck, and each wake-up costs it.
-    """
-    block = parameters.length
-    if streams > 1:
-        return CallPlan(block, DEFAULT_TCP_BLOCK, False, not parameters.rate)
-    if parameters.skip_rx_copy:
-        return CallPlan(block, DEFAULT_TCP_BLOCK, True, False)
-    if parameters.zerocopy:
-        return CallPlan(block, 1024 * 1024, True, True)
-    large = 8 * block if block == DEFAULT_TCP_BLOCK else block
-    return CallPlan(large, 32 * 1024, True, False)
-
-
 class TcpArrivals(Arrivals):
     """The connections to the server's port that begin with the test's cookie."""
 
     takes_connections = True
 
     def __init__(self, transport, conversation):
-        Arrivals.__init__(self)
-        self._transport, self._conversation = transport, conversation
+        Arrivals.__init__(self, transport, conversation)
         self._arrived = []
         # Tried on a socket of no use, since a data connection's must be there in time.
         with socket.socket(conversation.control.family, socket.SOCK_STREAM) as sock:
-            self.sizes, self.warnings = transport.set_options(sock, "L")
+            self._set_options(sock)
         warning = conversation.resources.listen_for(transport.parameters)
         self.warnings += [warning] if warning else []
 
@@ -6801,11 +6810,12 @@ class TcpArrivals(Arrivals):
     def take(self, deadline):
         if not self._arrived and (yield Wait(self._conversation.control, READ, deadline)) == READY:
             yield from pause(0.01)  # it may have overtaken a data connection
+            self.interrupted = True
         if not self._arrived:
             return []
         sock = self._arrived.pop(0)
         with on_error(sock.close):
-            self._transport.set_options(sock, "A")  # the warnings went out before
+            self._transport.set_options(sock, "A", bool)  # the warnings went out before
         return [sock]
 
     def close(self):
@@ -6818,13 +6828,12 @@ class SctpArrivals(Arrivals):
     """A listener for SCTP associations where the client came in."""
 
     def __init__(self, transport, conversation):
-        Arrivals.__init__(self)
-        self._transport, self._conversation = transport, conversation
+        Arrivals.__init__(self, transport, conversation)
         try:
             sock = self._listener = sctp_socket(conversation.control.family)
             with on_error(sock.close):
                 sock.setblocking(False)
-                self.sizes, self.warnings = transport.set_options(sock, "L")
+                self._set_options(sock)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if conversation.settings.bind_dev:
                     bind_device(sock, conversation.settings.bind_dev)
@@ -6842,7 +6851,7 @@ class SctpArrivals(Arrivals):
         with on_error(sock.close):
             sock.setblocking(False)
             if (yield from self._is_known(sock, plain_address(address)[0])):
-                self._transport.set_options(sock, "A")
+                self._transport.set_options(sock, "A", bool)
                 return [sock]
         sock.close()
         return []
@@ -6871,8 +6880,7 @@ class UdpArrivals(Arrivals):
 
         Raises IperfError.
         """
-        Arrivals.__init__(self)
-        self._transport, self._conversation = transport, conversation
+        Arrivals.__init__(self, transport, conversation)
         self._clients = {conversation.host}  # addresses
         self._ports = conversation.resources.ports  # a hello may come to any of those
         self._answered = {}  # address: when it was answered last
@@ -6889,11 +6897,8 @@ class UdpArrivals(Arrivals):
         self._ports.append(self)
 
     def _open(self):
-        def prepare(sock):
-            self.sizes, warnings = self._transport.set_options(sock, "L")
-            self.warnings = self._transport.buffer_warnings(self.sizes) + warnings
         return open_datagram_socket(self._family, self._place, self._conversation.settings.bind_dev,
-                                    prepare)
+                                    self._set_options)
 
     def close(self):
         """Release the port; the streams' sockets stay."""
@@ -6938,12 +6943,10 @@ class UdpArrivals(Arrivals):
 
     def _take_in(self, sock):
         """Answer the datagrams that wait on an unconnected socket."""
-        try:
+        with suppress(OSError):  # no more
             for _ in range(_TURN):
                 data, address = sock.recvfrom(MAX_UDP_BLOCK)
                 self._find(address)._answer(data, address)
-        except OSError:
-            pass  # no more
 
     def _find(self, address):
         """Return the Arrivals that a datagram from this address is for."""
@@ -7002,7 +7005,7 @@ class UdpArrivals(Arrivals):
 
     def _sort_out(self, sock, address):
         """Answer what a stream's socket took until it was connected: any hello."""
-        try:
+        with suppress(OSError):
             for _ in range(_TURN):
                 data, source = sock.recvfrom(MAX_UDP_BLOCK)
                 reply = self._answer_to(data)
@@ -7010,8 +7013,6 @@ class UdpArrivals(Arrivals):
                     self._find(source)._answer(data, source)
                 elif reply is not None:
                     self._reply(sock, reply, address)
-        except OSError:
-            pass
 
     def _answer_to(self, data):
         """Return the reply to a datagram that announces a stream, None to others."""
@@ -7027,13 +7028,11 @@ class UdpArrivals(Arrivals):
 
     def _answer_again(self, sock, address):
         """Answer a hello that was repeated because the answer was lost."""
-        try:
+        with suppress(OSError):  # no more
             for _ in range(_TURN):
                 reply = self._answer_to(sock.recv(MAX_UDP_BLOCK, _MSG_DONTWAIT))
                 if reply is not None:
                     self._reply(sock, reply, address)
-        except OSError:
-            pass  # no more
 
 
 class QuicArrivals(UdpArrivals):
@@ -7090,6 +7089,33 @@ class Stream:
         self.figures = figures
 
 
+CallPlan = collections.namedtuple("CallPlan", "send receive whole batch")
+CallPlan.__doc__ = """How the streams of one end call the kernel.
+
+send, receive: bytes per call; whole: a receiving call waits until they are there;
+batch: run under SCHED_BATCH, where a worker that wakes up does not interrupt another.
+"""
+
+
+def call_plan(parameters, streams):
+    """Return the CallPlan for `streams` streams of one end.
+
+    With the default block the sizes are free. Measured with both ends on two cores (ratios to
+    iperf3, median of four pairs): one stream, 1 MiB and 32 KiB 1.3, 128 KiB both ways 0.95;
+    four streams, 128 KiB both ways 1.06, and 1.4 with SCHED_BATCH, 1 MiB and 32 KiB 0.8.
+    With --skip-rx-copy the sender is the bottleneck, and each wake-up costs it.
+    """
+    block = parameters.length
+    if streams > 1:
+        return CallPlan(block, DEFAULT_TCP_BLOCK, False, not parameters.rate)
+    if parameters.skip_rx_copy:
+        return CallPlan(block, DEFAULT_TCP_BLOCK, True, False)
+    if parameters.zerocopy:
+        return CallPlan(block, 1024 * 1024, True, True)
+    large = 8 * block if block == DEFAULT_TCP_BLOCK else block
+    return CallPlan(large, 32 * 1024, True, False)
+
+
 class Transport:
     """What depends on the protocol of a test, at one end of it.
 
@@ -7129,16 +7155,15 @@ class Transport:
         """Return a new socket for a stream. Raises OSError."""
         raise NotImplementedError
 
-    def set_options(self, sock, moment, host=None, addresses=()):
+    def set_options(self, sock, moment, warn, **client):
         """Set what the test asks for on a socket, at a moment of SOCKET_OPTIONS.
 
-        host: that a client connects to; addresses: further ones of its own. Returns the sizes of
-        the buffers, and warnings. Raises IperfError, OSError.
+        warn: as for the function set_options(); client: what only a client knows of them, by name.
+        Raises IperfError, OSError.
         """
-        warnings = set_options(sock, self.name, moment, self._wanted(host, addresses))
-        return set_window(sock, 0), warnings
+        set_options(sock, self.name, moment, dict(self._wanted(), **client), warn)
 
-    def _wanted(self, host, addresses):
+    def _wanted(self):
         settings, parameters = self.settings, self.parameters
         return {
             "no_delay": parameters.no_delay,
@@ -7146,12 +7171,10 @@ class Transport:
             "mss": parameters.mss,
             "outgoing_streams": settings.nstreams,
             "fragments": True,
-            "addresses": addresses,
             "window": parameters.window,
             "tos": parameters.tos,
             "dont_fragment": parameters.dont_fragment,
             "pacing": parameters.fq_rate,
-            "flow_label": parameters.flowlabel and (host, parameters.flowlabel),
             "congestion": parameters.congestion,
         }
 
@@ -7188,7 +7211,9 @@ class Transport:
             address = address[:4] + (place,)
 
         def prepare(sock):
-            client.note_buffers(*self.set_options(sock, "C", address[4][0], others))
+            self.set_options(sock, "C", lambda text: client.emit("warning", text),
+                             addresses=others, flow_label=label and (address[4][0], label),
+                             note_buffers=client.note_buffers)
         end = time.monotonic() + self.dial_patience
         while True:
             try:
@@ -7208,7 +7233,11 @@ class Transport:
 
     def is_astray(self, sock):
         """Return whether a server took a data connection for a control connection."""
-        return False
+        try:
+            return is_ready([sock], 0) and sock.recv(1, socket.MSG_PEEK) in map(
+                encode_state, (PARAM_EXCHANGE, ACCESS_DENIED, SERVER_ERROR))
+        except OSError:
+            return False  # the server will say why
 
     # A server's streams
 
@@ -7333,13 +7362,6 @@ class Tcp(Transport):
         with on_error(sock.close):
             return (yield from Transport._introduce(self, client, sock, index, deadline))
 
-    def is_astray(self, sock):
-        try:
-            return is_ready([sock], 0) and sock.recv(1, socket.MSG_PEEK) in map(
-                encode_state, (PARAM_EXCHANGE, ACCESS_DENIED, SERVER_ERROR))
-        except OSError:
-            return False  # the server will say why
-
     def listen(self, conversation):
         return TcpArrivals(self, conversation)
 
@@ -7359,8 +7381,7 @@ class Sctp(Transport):
 
     name = "SCTP"
 
-    def open_socket(self, family):
-        return sctp_socket(family)
+    open_socket = staticmethod(sctp_socket)
 
     def segment_facts(self, mss):
         wanted = self.parameters.mss
@@ -7383,18 +7404,17 @@ class Udp(Transport):
     stop_patience = 2 * _CALL_TIMEOUT
     failure_patience = 0.2
 
-    def open_socket(self, family):
-        return datagram_socket(family)
+    open_socket = staticmethod(datagram_socket)
 
-    def _wanted(self, host, addresses):
+    def _wanted(self):
         parameters = self.parameters
         receives = parameters.bidirectional or parameters.reverse != self.server
         room = None
         if not parameters.window:
             # differs: datagrams that this end has no room for are not the network's loss.
             room = max(UDP_RECEIVE_BUFFER // parameters.stream_count(), parameters.length + 1024,
-                       UDP_RECEIVE_BUFFER // 32), parameters.length + 1024
-        return dict(Transport._wanted(self, host, addresses), stamps=receives, buffers=room)
+                       UDP_RECEIVE_BUFFER // 32), parameters.length
+        return dict(Transport._wanted(self), stamps=receives, buffers=room)
 
     def buffer_warnings(self, sizes):
         length = self.parameters.length
@@ -7475,6 +7495,9 @@ class Udp(Transport):
                 self.settings.port)
         return text + " within %.0f seconds: UDP port %d may be filtered on the way" % (
             seconds, self.settings.port)
+
+    def is_astray(self, sock):
+        return False
 
     def listen(self, conversation):
         return UdpArrivals(self, conversation)
@@ -7621,12 +7644,11 @@ class Quic(Transport):
     def facts(self):
         return self._end.facts()
 
-    def open_socket(self, family):
-        return datagram_socket(family)
+    open_socket = staticmethod(datagram_socket)
 
-    def _wanted(self, host, addresses):
+    def _wanted(self):
         room = max(UDP_RECEIVE_BUFFER // self.parameters.stream_count(), 262144)
-        return dict(Transport._wanted(self, host, addresses), buffers=(room, 0),
+        return dict(Transport._wanted(self), buffers=(room, 0),
                     dont_fragment=True)  # RFC 9000, 14
 
     def segment_facts(self, mss):
@@ -7657,6 +7679,9 @@ class Quic(Transport):
         return IperfError(204 if self.server else 203, OSError(
             error.errno or _EPROTO,
             "QUIC stream %d of %d: %s" % (index + 1, self.parameters.stream_count(), text)))
+
+    def is_astray(self, sock):
+        return False
 
     def listen(self, conversation):
         return QuicArrivals(self, conversation)
@@ -7748,9 +7773,9 @@ class Ticks:
     Times of a test count from `origin`: the start, or the end of the omitted part.
     """
 
-    def __init__(self, interval, omit, duration):
-        """interval: of -i, 0 for no reports; omit: of -O; duration: which ends the test, or 0."""
-        self._interval, self._omit, self._duration = interval, omit, duration
+    def __init__(self, interval, omit):
+        """interval: of -i, 0 for no reports; omit: of -O."""
+        self._interval, self._omit = interval, omit
         self.omitting = omit > 0
         self.origin = self.begin = 0.0  # begin: of the present interval
         self._number = 1  # of the next report
@@ -7767,12 +7792,12 @@ class Ticks:
     def omitted_is_over(self, now):
         return self.omitting and now >= self.origin + self._omit
 
-    def is_due(self, now):
-        """Return whether a report is."""
+    def is_due(self, now, duration):
+        """Return whether a report is. duration: the time that ends the test, 0 if none does."""
         due = self._number * self._interval
         if not self._interval or (self.omitting and due >= self._omit):
             return False
-        if not self.omitting and self._duration and due > self._duration - 1e-9:
+        if not self.omitting and duration and due > duration - 1e-9:
             return False  # the last report comes with the summary
         return now >= self.origin + due
 
@@ -8019,8 +8044,7 @@ class Test:
         self.local_time = 0.0  # seconds that it took
         self.file = None  # what is sent (-F), open
         self.started = self.finished = self.closed = False
-        self.ticks = Ticks(settings.interval, parameters.omit,
-                           0 if self.server else parameters.time)
+        self.ticks = Ticks(settings.interval, parameters.omit)
         self.amount = Amount(self)
         self.health = Health(self)
         self.cpu = None
@@ -8165,7 +8189,7 @@ class Test:
             self.ticks.start(now)
             self.amount.limit_senders()
             self.emit("measuring", None)
-        elif self.ticks.is_due(now):
+        elif self.ticks.is_due(now, 0 if self.server else self.parameters.time):
             self._emit_interval(self._take_interval(now))
             self.ticks.skip_to(now)
 
@@ -8700,10 +8724,7 @@ class ControlConnection(Debugging):
         interrupted: the user wants it.
         """
         if self.sock is not None and (interrupted or self._last_state >= 0):
-            try:
-                self.sock.send(encode_state(CLIENT_TERMINATE if interrupted else IPERF_DONE))
-            except OSError:
-                pass
+            send_last(self.sock, encode_state(CLIENT_TERMINATE if interrupted else IPERF_DONE))
 
     def expect(self, expected=None, step=None, deadline=None):
         """Read the next state, which must be `expected`, in a task; raises what else it means.
@@ -8934,15 +8955,14 @@ class Client(Driver):
             raise IperfError(22, str(token or "the encryption took too long"))
         self.parameters.token = base64.b64encode(token).decode("ascii")
 
-    def note_buffers(self, sizes, warnings):
+    def note_buffers(self, sizes):
         """Take note of the buffer sizes of a data connection, of which the first one's are told."""
         start = self.test.start
         if "sock_bufsize" not in start:
             start["sock_bufsize"] = self.parameters.window
             start["sndbuf_actual"], start["rcvbuf_actual"] = sizes
-            warnings = self._transport.buffer_warnings(sizes) + warnings
-        for text in warnings:
-            self.emit("warning", text)
+            for text in self._transport.buffer_warnings(sizes):
+                self.emit("warning", text)
 
     def _create_streams(self):
         yield from self.control.expect(CREATE_STREAMS)
@@ -9102,32 +9122,8 @@ class Client(Driver):
 ###############################################################################
 # admission ###################################################################
 ###############################################################################
-# Whom a server lets in, and when: its listening socket, its places, the turns of
-# those that set up streams, and what its tests share. Nothing here prints.
-
-def make_gatekeeper(settings):
-    """Return the Gatekeeper of a server that lets in known users only, else None.
-
-    Raises IperfError 23, 35.
-    """
-    if settings.authorized_users_path is None:
-        return None
-
-    def users():
-        try:
-            with open_unblocked(settings.authorized_users_path, os.O_RDONLY, 35) as handle:
-                return read_users(handle.read().decode("utf-8", "surrogateescape"))
-        except OSError as error:
-            raise IperfError(35, error)
-    try:
-        users()
-    except IperfError:
-        raise IperfError(35)
-    passphrase = to_bytes(settings.passphrase) if settings.passphrase is not None else None
-    key = RsaKey(settings.rsa_private_key_path, True, passphrase)
-    return Gatekeeper(lambda token: key.decrypt(token, settings.use_pkcs1_padding), users,
-                      settings.time_skew_threshold)
-
+# What a server's tests share: its listening socket, its places, the turns of those
+# that set up streams, calls that block. Nothing here prints.
 
 def check_limits(settings, parameters):
     """Refuse what a server's operator does not allow. Raises IperfError 27, 37."""
@@ -9268,21 +9264,21 @@ class Places:
     def drop_oldest(self, cause):
         """End the connection that has waited for longest without a test, in a task.
 
-        Returns whether there was one.
+        Returns it, None if there was none.
         """
         if not self._pending:
-            return False
+            return None
         oldest, _ = self._pending.popitem(last=False)
         oldest.linger = 0.0  # its descriptor is needed
         self._loop.wake(oldest.task, IperfError(114 if oldest.cookie else 106, cause))
         end = time.monotonic() + 0.05
         while oldest in self.connections and time.monotonic() < end:
             yield from pause(0)
-        return True
+        return oldest
 
     def find(self, cookie, tls):
         """Return the test that waits for a data connection like this one, or None."""
-        return next((test for test in self.running if test.takes(cookie, tls)), None)
+        return next((each for each in self.running if each.takes(cookie, tls)), None)
 
     def is_spent(self, cookie):
         """Return whether a cookie is that of a test that ended lately."""
@@ -9301,29 +9297,29 @@ class Places:
         if self.is_free() or not self._evicts:
             return self.is_free()
         now = time.monotonic()
-        silent = [(test.silence(now), test) for test in self.running if test not in self._evicted]
-        seconds, test = max(silent, key=lambda row: row[0], default=(0.0, None))
+        silent = [(each.silence(now), each) for each in self.running if each not in self._evicted]
+        seconds, conversation = max(silent, key=lambda row: row[0], default=(0.0, None))
         if seconds <= SILENCE_TIMEOUT:
             return False
-        self._evicted.add(test)
-        self._loop.wake(test.task, IperfError(144, "nothing was heard of the client for %.0f s,"
-                                                   " and another one waits" % seconds))
-        while test in self.running:
+        self._evicted.add(conversation)
+        self._loop.wake(conversation.task, IperfError(
+            144, "nothing was heard of the client for %.0f s, and another one waits" % seconds))
+        while conversation in self.running:
             yield from pause(0.005)
         return self.is_free()
 
-    def begin(self, connection, test):
+    def begin(self, connection, conversation):
         """Give a free place to the test that a connection asks for."""
         self._pending.pop(connection, None)
-        self.running.append(test)
+        self.running.append(conversation)
 
-    def end(self, test):
+    def end(self, conversation):
         """Take a test's place back; returns whether it had one."""
-        if test not in self.running:
+        if conversation not in self.running:
             return False
-        self.running.remove(test)
-        self._evicted.discard(test)
-        self._spent.append(test.cookie)
+        self.running.remove(conversation)
+        self._evicted.discard(conversation)
+        self._spent.append(conversation.cookie)
         return True
 
 
@@ -9676,10 +9672,13 @@ class Server(Driver):
 
     def _await_descriptors(self, error):
         """Let a connection that could not be accepted wait until descriptors are free again."""
-        if not (yield from self.places.drop_oldest(error)):
-            for test in self.places.running:
-                if test.awaits_stream():
-                    self._loop.wake(test.task, IperfError(204, error))
+        dropped = yield from self.places.drop_oldest(error)
+        for conversation in self.places.running:
+            # What was dropped may have been one of its streams.
+            its_own = dropped is None or dropped.peer[0] == conversation.host
+            if its_own and conversation.awaits_stream():
+                self._loop.wake(conversation.task, IperfError(204, error))
+        if dropped is None:
             yield from pause(0.05)
         if error.errno != errno.EMFILE:
             yield from pause(0.05)
@@ -9700,8 +9699,8 @@ class Server(Driver):
 
     def leave(self, connection):
         """Take note that a connection is closed."""
-        if connection.test is not None:
-            self.complete(connection.test)
+        if connection.conversation is not None:
+            self.complete(connection.conversation)
         self.places.leave(connection)
 
     # Tests
@@ -9710,24 +9709,24 @@ class Server(Driver):
         """Give a free place to the test that a connection asks for; returns its Conversation."""
         emit = functools.partial(self.emit, server=True, test=self._number)
         self._number += 1
-        test = Conversation(connection, self.resources, emit, self.complete)
-        self.places.begin(connection, test)
-        return test
+        conversation = Conversation(connection, self.resources, emit, self.complete)
+        self.places.begin(connection, conversation)
+        return conversation
 
-    def hand_over(self, sock, test):
+    def hand_over(self, sock, conversation):
         """Give a test a connection that is to be one of its streams."""
-        test.offer(sock)
-        self._loop.wake(test.task)
+        conversation.offer(sock)
+        self._loop.wake(conversation.task)
 
-    def complete(self, test):
+    def complete(self, conversation):
         """Take note that a test is over, of whatever outcome."""
-        if not self.places.end(test) or self.places.closed:
+        if not self.places.end(conversation) or self.places.closed:
             return
         if self.settings.one_off:
             self._end()
             self._loop.wake(self._acceptor, Interrupted("one-off"))
             for other in self.places.connections:
-                if other.test is not test:
+                if other.conversation is not conversation:
                     self._loop.wake(other.task, IperfError(121))
             return
         self.listen_for(None)
@@ -9752,7 +9751,7 @@ class Server(Driver):
             self.report(error)
         self._end(error)
         for connection in self.places.connections:
-            running = connection.test in self.places.running
+            running = connection.conversation in self.places.running
             self._loop.wake(connection.task, error if running else IperfError(120))
 
     def _end_when_idle(self):
@@ -9769,21 +9768,14 @@ class Server(Driver):
             yield from pause(min(0.5, max(0.01, deadline - time.monotonic())))
 
 
-def send_last(sock, data):
-    """Send the last bytes to a peer, if they go."""
-    with suppress(OSError):
-        if data:
-            sock.send(data)
-
-
 class Connection:
     """A connection to a server, until it is known what for.
 
     It brings a cookie: that of a test which waits for data connections, or that of a new test,
     whose control connection this is then.
 
-    sock: None once it is closed or handed over; cookie: None until it has come; test: its
-    Conversation, once it has a place; keepalive: the control connection's, for the events;
+    sock: None once it is closed or handed over; cookie: None until it has come; conversation:
+    about the test, once it has a place; keepalive: the control connection's, for the events;
     probed: the system probes it; linger: for how many seconds its end may take.
     """
 
@@ -9792,7 +9784,7 @@ class Connection:
         self.sock = sock
         self.peer = plain_address(address)
         self.cookie = None
-        self.test = None
+        self.conversation = None
         self.keepalive = None
         self.probed = False
         self.linger = CLOSING_TIMEOUT
@@ -9800,8 +9792,8 @@ class Connection:
 
     def close(self):
         """Release everything, at once."""
-        if self.test is not None:
-            self.test.close()
+        if self.conversation is not None:
+            self.conversation.close()
         if self.sock is not None:
             self.sock.close()
             self.sock = None
@@ -9833,8 +9825,8 @@ class Connection:
         if not (yield from places.make_room()):
             yield from self._deny()
             return
-        self.test = self._server.begin(self)
-        yield from self.test.run(document)
+        self.conversation = self._server.begin(self)
+        yield from self.conversation.run(document)
         yield from self._say_good_bye(b"")
 
     def _greet(self):
@@ -9873,10 +9865,10 @@ class Connection:
             server.rejections.warn("%s wants a test without TLS" % self.peer[0])
             yield from self._deny(IperfError(908))
             return False
-        test = server.places.find(data, tls)
-        if test is not None:
+        conversation = server.places.find(data, tls)
+        if conversation is not None:
             sock, self.sock = self.sock, None
-            server.hand_over(sock, test)
+            server.hand_over(sock, conversation)
             return False
         self.cookie = bytes(data)
         return True
@@ -10205,7 +10197,8 @@ class Conversation(Debugging):
             return
         except OSError:
             pass
-        yield from self._read_state()
+        if self._arrivals.interrupted or not self._test.is_prepared():
+            yield from self._read_state()
 
     def _send_state(self, state):
         self._debug(3, "State change: State set to " + state_text(state))
@@ -11347,10 +11340,8 @@ class Loopback:
 def start_helper(make_server, listener):
     """Run a server beside this program. Returns an object with end()."""
     if can_fork():
-        try:
+        with suppress(OSError):  # the system refuses it
             return HelperProcess(make_server, listener)
-        except OSError:
-            pass  # the system refuses it
     return HelperThread(make_server)
 
 
@@ -11387,13 +11378,11 @@ class HelperProcess:
     def end(self):
         os.close(self._lifeline)  # the end of file stops the server
         deadline = time.monotonic() + 2.0
-        try:
+        with suppress(OSError):
             while os.waitpid(self._child, os.WNOHANG)[0] == 0:
                 if time.monotonic() > deadline:
                     os.kill(self._child, signal.SIGKILL)
                 time.sleep(0.001)
-        except OSError:
-            pass
 
 
 class HelperThread:

@@ -1157,11 +1157,19 @@ def command_line(report, peer, words, number, mutant):
 
 # Command line ###################################################################
 
-def run(role, name, seed, most=None, only=None):
-    """Play the mutants of a conversation, or only one of them; returns the Report."""
-    found, first = mutants(role, name, seed, most), 0
+def chosen(role, name, seed, most=None, part=(0, 1)):
+    """Return (mutants, number of the first) of one part of so many of a conversation's list."""
+    found = mutants(role, name, seed, most)
+    number, count = part
+    first = len(found) * number // count
+    return found[first:len(found) * (number + 1) // count], first
+
+
+def run(role, name, seed, most=None, part=(0, 1), only=None):
+    """Play mutants of a conversation, or only one of them; returns the Report."""
+    found, first = chosen(role, name, seed, most, part)
     if only is not None:
-        found, first = [found[only]], only
+        found, first = [mutants(role, name, seed, most)[only]], only
         print("%d: %s" % (only, describe(found[0])))
     report = Report(role, name, seed)
     (try_server if role == SERVER else try_client)(report, found, first)
@@ -1176,6 +1184,7 @@ def main():
     parser.add_argument("--conversation", choices=list(CONVERSATIONS), default="tcp")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--most", type=int, help="how many mutants to play at most")
+    parser.add_argument("--part", default="0/1", help="I/N: the part I, from 0, of N")
     parser.add_argument("--number", type=int, help="the only mutant to play")
     parser.add_argument("--list", action="store_true", help="count the mutants of everything")
     arguments = parser.parse_args()
@@ -1185,7 +1194,7 @@ def main():
                 print("%6d %s %s" % (len(mutants(role, name, arguments.seed)), role, name))
         return 0
     report = run(arguments.role, arguments.conversation, arguments.seed, arguments.most,
-                 arguments.number)
+                 tuple(int(word) for word in arguments.part.split("/")), arguments.number)
     for text in report.failures:
         print(text)
     print(json.dumps(report.summary()))

@@ -1,10 +1,13 @@
 """A bad network between a client and a server: a relay in a thread, for TCP and UDP."""
 
+import collections
 import selectors
 import socket
 import threading
+import time
 
 FORTH, BACK = "forth", "back"  # from the client, to the client
+MOST = 1000  # datagrams of one flow that go on before anything else
 
 
 def lossy(drop=0, first=0, double=0, swap=0, ways=(FORTH, BACK), until=None):
@@ -89,15 +92,24 @@ class Relay:
             sock.close()
         self._selector.close()
 
+    def _serve(self, wait=None):
+        """Pass on what there is; returns whether the relay goes on.
+
+        Datagrams go first: they left before what TCP says of them.
+        """
+        for key in sorted((key for key, _ in self._selector.select(wait)),
+                          key=lambda key: key.fileobj.type != socket.SOCK_DGRAM):
+            if key.data is None:
+                return False
+            try:
+                key.data(key.fileobj)
+            except OSError:
+                pass  # an end that has closed already
+        return True
+
     def _run(self):
-        while True:
-            for key, _ in self._selector.select():
-                if key.data is None:
-                    return
-                try:
-                    key.data(key.fileobj)
-                except OSError:
-                    pass  # an end that has closed already
+        while self._serve():
+            pass
 
     # TCP
 
@@ -125,8 +137,20 @@ class Relay:
         number = self._counts[way, flow] = self._counts.get((way, flow), 0) + 1
         return self._rule(way, flow, number, data)
 
+    @staticmethod
+    def _waiting(sock):
+        """Yield the datagrams that wait, and whence they came; of a flood only some."""
+        try:
+            for _ in range(MOST):
+                yield sock.recvfrom(65536, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass
+
     def _forth(self, sock):
-        data, address = sock.recvfrom(65536)
+        for data, address in self._waiting(sock):
+            self._forward(data, address)
+
+    def _forward(self, data, address):
         if address not in self._flows:
             far = self._keep(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             self._buffer(far)
@@ -138,6 +162,40 @@ class Relay:
             far.send(each)
 
     def _back(self, far, address):
-        data = far.recv(65536)
-        for each in self._ruled(BACK, self._flows[address][0], data):
-            self._datagrams.sendto(each, address)
+        for data, _ in self._waiting(far):
+            for each in self._ruled(BACK, self._flows[address][0], data):
+                self._datagrams.sendto(each, address)
+
+
+class SlowRelay(Relay):
+    """A relay that holds what comes over TCP back, or passes it on byte by byte."""
+
+    def __init__(self, target, delay=0.0, single=False):
+        Relay.__init__(self, target, lossy())
+        self._delay, self._single, self._due = delay, single, collections.deque()
+
+    def _pass_on(self, source, sink):
+        try:
+            data = source.recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            self._selector.unregister(source)
+        self._due.append((time.monotonic() + self._delay, sink, data))
+
+    def _run(self):
+        while True:
+            now = time.monotonic()
+            while self._due and self._due[0][0] <= now:
+                _, sink, data = self._due.popleft()
+                step = 1 if self._single else 65536
+                try:
+                    for at in range(0, len(data), step):
+                        sink.sendall(data[at:at + step])
+                    if not data:
+                        sink.shutdown(socket.SHUT_WR)
+                except OSError:
+                    pass  # an end that has closed already
+            wait = max(0.0, self._due[0][0] - now) if self._due else None
+            if not self._serve(wait):
+                return

@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 """Run the tests with the standard unittest, and end with one plain line of counts.
 
-    python3 tests/run.py [-v] [-q] [-j N] [NAME ...]
+    python3 tests/run.py [-v] [-q] [-j N] [--keep] [--but CLASS ...] [NAME ...]
 
 NAME is a module (test_wire), a class or a test (test_wire.Cookies.test_letters); without any,
-all tests/test_*.py run. -j N: N classes at a time, each in a process of its own, those first that
-took longest the last time (tests/.seconds remembers). With REQUIRE_PEERS=1 in the environment a
-missing real iperf3 is a failure rather than a skip.
+all tests/test_*.py run. --but: not the classes of this name, in any module. With REQUIRE_PEERS=1
+in the environment a missing real iperf3 is a failure rather than a skip.
+
+-j N: N classes at a time, each in a process of its own, and more of them while N cores have time to
+spare: most tests wait rather than compute. Those that take longest begin first, and a long class
+without fixtures is dealt out to several processes. What each takes stands in tests/seconds.json
+(--keep writes it), and in tests/.seconds, which every run writes. A class whose figures suffer from
+others says in its attribute `cores` how many it needs to be free.
 """
 
 import collections
 import json
 import os
+import random
 import re
-import subprocess
 import sys
-import threading
+import tempfile
 import time
 import unittest
 
@@ -23,9 +28,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 sys.dont_write_bytecode = True
 
-SECONDS = os.path.join(HERE, ".seconds")  # of each class, in its last run
-LONGEST = ("test_fuzz", "test_interop", "test_udp", "test_loopback", "test_field_reports",
-           "test_many")  # where nothing is remembered: they begin first, lest one ends last
+KEPT = os.path.join(HERE, "seconds.json")  # {class: seconds} of a quiet machine
+LAST = os.path.join(HERE, ".seconds")  # the same of the last run here
+UNKNOWN = 9.0  # seconds of a class that is in neither
+PART = 10.0  # seconds that a part of a class takes
+CROWD = 6  # parts at a time for each core at most
+SPARE = 0.4  # cores that are to be idle where one more begins
+LOOK = 0.5  # seconds over which that is measured
 SLOWEST = 10  # classes that are named at the end
 SKIPPED = re.compile(r"(?m)^skipped: (\d+): (.*)\n")
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped\s*\Z")
@@ -80,84 +89,182 @@ def say_skipped(reasons):
     sys.stderr.flush()
 
 
-def read_seconds():
-    """Return the seconds that each class took the last time."""
+# Side by side #################################################################
+
+
+def read_seconds(path):
     try:
-        with open(SECONDS) as handle:
+        with open(path) as handle:
             return json.load(handle)
     except (OSError, ValueError):
         return {}
 
 
-def write_seconds(seconds):
+def write_seconds(path, seconds):
+    """Add to a file what classes take, one a line."""
+    known = dict(read_seconds(path), **seconds)
     try:
-        with open(SECONDS + ".new", "w") as handle:
-            json.dump(seconds, handle, indent=0, sort_keys=True)
-        os.replace(handle.name, SECONDS)
+        with open(path + ".new", "w") as handle:
+            handle.write("{\n%s\n}\n" % ",\n".join(
+                "%s: %.1f" % (json.dumps(name), known[name]) for name in sorted(known)))
+        os.replace(handle.name, path)
     except OSError:
         pass  # they are a convenience
 
 
-def run_beside(suite, jobs):
-    """Run each class of tests in a process, `jobs` at a time; returns the sum of their counts."""
-    names = []
+def class_of(case):
+    """Return the name of a test's class, or of a module that cannot be imported."""
+    kind = type(case)
+    if kind.__module__.startswith("unittest"):
+        return case.id().split(".")[-1]
+    return "%s.%s" % (kind.__module__, kind.__name__)
+
+
+def has_fixtures(kind):
+    """Return whether the tests of a class share something that is made before them."""
+    return (kind.setUpClass.__func__ is not unittest.TestCase.setUpClass.__func__
+            or hasattr(sys.modules[kind.__module__], "setUpModule"))
+
+
+class Idle:
+    """Measure how many cores were idle since it was made (Linux; elsewhere none ever is)."""
+
+    def __init__(self):
+        self._made, self._before = time.monotonic(), self._read()
+
+    @staticmethod
+    def _read():
+        """Return (ticks of all cores, those in which they were idle)."""
+        try:
+            with open("/proc/stat") as handle:
+                ticks = [int(word) for word in handle.readline().split()[1:9]]
+        except OSError:
+            return 0, 0
+        return sum(ticks), ticks[3] + ticks[4]
+
+    def seconds(self):
+        return time.monotonic() - self._made
+
+    def cores(self):
+        ticks, idle = (now - before for now, before in zip(self._read(), self._before))
+        return (os.cpu_count() or 1) * idle / max(1.0, ticks)
+
+
+class Part:
+    """Some or all tests of a class, which run in a process of their own.
+
+    seconds: that it takes, as far as is known; cores: that it needs to be free.
+    """
+
+    def __init__(self, name, tests, number, count, seconds):
+        self.name, self.tests = name, tests[number::count]
+        self.label = name if count == 1 else "%s %d/%d" % (name, number + 1, count)
+        self.seconds = seconds / count
+        self.cores = getattr(tests[0], "cores", 0.0)
+
+    def start(self):
+        """Start the process; returns its id."""
+        self.began, self.output = time.monotonic(), tempfile.TemporaryFile()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            return pid
+        status = 1
+        try:
+            random.seed()
+            os.dup2(self.output.fileno(), 1)
+            os.dup2(self.output.fileno(), 2)
+            print("%d passed, %d failed, %d skipped" % run_here(
+                unittest.TestSuite(self.tests), 0))
+            sys.stdout.flush()
+            sys.stderr.flush()
+            status = 0
+        finally:
+            os._exit(status)
+
+    def finish(self, usage):
+        """Take what the process left, and its resources."""
+        self.seconds = time.monotonic() - self.began
+        self.cpu = usage.ru_utime + usage.ru_stime
+        with self.output:
+            self.output.seek(0)
+            self.text = self.output.read().decode("utf-8", "replace")
+        match = COUNTS.search(self.text)
+        self.counts = [int(number) for number in match.groups()] if match else [0, 1, 0]
+
+
+def make_parts(suite):
+    """Return the Parts of a suite, those that take longest first."""
+    usual = dict(read_seconds(KEPT), **read_seconds(LAST))
+    classes = collections.OrderedDict()
     for case in cases(suite):
-        kind = type(case)
-        if kind.__module__.startswith("unittest"):  # a module that cannot be imported
-            name = case.id().split(".")[-1]
-        else:
-            name = "%s.%s" % (kind.__module__, kind.__name__)
-        if name not in names:
-            names.append(name)
+        classes.setdefault(class_of(case), []).append(case)
+    parts = []
+    for name, tests in classes.items():
+        seconds = usual.get(name, UNKNOWN)
+        count = 1 if has_fixtures(type(tests[0])) else min(len(tests), int(seconds / PART) + 1)
+        parts += [Part(name, tests, number, count, seconds) for number in range(count)]
+    return sorted(parts, key=lambda part: -part.seconds)
 
-    usual = read_seconds()
-    names.sort(key=lambda name: -usual.get(
-        name, 100.0 if name.split(".")[0] in LONGEST else 10.0))
-    known = [usual[name] for name in names if name in usual]
-    of_usual = ""
-    if names and len(known) == len(names):
-        of_usual = " of some %d" % max(sum(known) / jobs, known[0])
-    totals, taken, reasons = [0, 0, 0], {}, collections.Counter()
-    lock, start = threading.Lock(), time.monotonic()
 
-    def work():
-        while True:
-            with lock:
-                if not names:
-                    return
-                name = names.pop(0)
-            began = time.monotonic()
-            process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "-q", name],
-                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            text = process.communicate()[0].decode("utf-8", "replace")
-            match = COUNTS.search(text)
-            counts = [int(number) for number in match.groups()] if match else [0, 1, 0]
-            now = time.monotonic()
-            with lock:
-                totals[:] = [total + count for total, count in zip(totals, counts)]
-                taken[name] = round(now - began, 1)
-                sys.stderr.write("%4d s%s: %s: %d passed, %d failed, %d skipped (%.0f s)\n" % (
-                    (now - start, of_usual, name) + tuple(counts) + (taken[name],)))
-                for count, reason in SKIPPED.findall(text):
-                    reasons[reason] += int(count)
-                if counts[1]:
-                    sys.stderr.write(SKIPPED.sub("", text))
-                sys.stderr.flush()
-    threads = [threading.Thread(target=work) for _ in range(jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    write_seconds(dict(usual, **taken))
-    slowest = sorted(taken, key=taken.get)[:-SLOWEST - 1:-1]
-    sys.stderr.write("slowest: %s\n" % ", ".join(
-        "%s (%.0f s)" % (name, taken[name]) for name in slowest))
+def has_room(part, running, least, idle):
+    """Return whether one more Part may begin beside those that run, at least so many."""
+    if len(running) < least:
+        return True
+    need = SPARE + part.cores + sum(other.cores for other in running)
+    return (len(running) < CROWD * least and idle.seconds() >= LOOK and idle.cores() >= need)
+
+
+def run_beside(suite, least):
+    """Run the classes of tests side by side, at least so many at a time.
+
+    Returns the sum of their counts, and the seconds that each class took.
+    """
+    waiting, running = make_parts(suite), {}
+    totals, reasons, start = [0, 0, 0], collections.Counter(), time.monotonic()
+    taken, used = collections.Counter(), collections.Counter()
+    count, idle = len(waiting), Idle()
+    while waiting or running:
+        if waiting and has_room(waiting[0], running.values(), least, idle):
+            part = waiting.pop(0)
+            running[part.start()] = part
+            idle = Idle()
+            continue
+        if idle.seconds() > 2 * LOOK:
+            idle = Idle()
+        pid, _, usage = os.wait4(-1, os.WNOHANG)
+        if not pid:
+            time.sleep(0.02)
+            continue
+        part = running.pop(pid, None)
+        if part is None:
+            continue  # an orphan, where this is the first process of a container
+        part.finish(usage)
+        totals = [total + more for total, more in zip(totals, part.counts)]
+        taken[part.name] += part.seconds
+        used[part.name] += part.cpu
+        sys.stderr.write("%4d s, %d of %d left, %d run: %s: %d passed, %d failed, %d skipped "
+                         "(%.0f s, %.0f of CPU)\n" % (
+                             (time.monotonic() - start, len(waiting) + len(running), count,
+                              len(running), part.label) + tuple(part.counts)
+                             + (part.seconds, part.cpu)))
+        for number, reason in SKIPPED.findall(part.text):
+            reasons[reason] += int(number)
+        if part.counts[1]:
+            sys.stderr.write(SKIPPED.sub("", part.text))
+        sys.stderr.flush()
+    for what, figures in (("longest", taken), ("most CPU", used)):
+        sys.stderr.write("%s: %s\n" % (what, ", ".join(
+            "%s (%.0f s)" % pair for pair in figures.most_common(SLOWEST))))
+    sys.stderr.write("took %.0f s, and %.0f s of CPU\n" % (
+        time.monotonic() - start, sum(used.values())))
     say_skipped(reasons)
-    return totals
+    return totals, taken
 
 
 def main(arguments):
-    verbosity, jobs, names = 1, 0, []
+    verbosity, least, keep, names, but = 1, 0, False, [], []
     arguments = list(arguments)
     while arguments:
         argument = arguments.pop(0)
@@ -166,11 +273,23 @@ def main(arguments):
         elif argument == "-q":
             verbosity = 0
         elif argument == "-j":
-            jobs = int(arguments.pop(0))
+            least = int(arguments.pop(0))
+        elif argument == "--but":
+            but.append(arguments.pop(0))
+        elif argument == "--keep":
+            keep = True
         else:
             names.append(argument)
     suite = load(names)
-    counts = run_beside(suite, jobs) if jobs else run_here(suite, verbosity)
+    if but:
+        suite = unittest.TestSuite(case for case in cases(suite) if type(case).__name__ not in but)
+    if least and hasattr(os, "fork"):
+        counts, taken = run_beside(suite, least)
+        if not any(name.count(".") > 1 for name in names):  # whole classes
+            for path in (LAST, KEPT) if keep else (LAST,):
+                write_seconds(path, taken)
+    else:
+        counts = run_here(suite, verbosity)
     print("%d passed, %d failed, %d skipped" % tuple(counts))
     return 1 if counts[1] or not counts[0] else 0
 

@@ -96,7 +96,7 @@ class Associations(unittest.TestCase):
         with pyperf3.sctp_socket(2) as sock:
             pyperf3.set_options(sock, "SCTP", "C", {
                 "no_delay": True, "mss": 1000, "outgoing_streams": 5, "fragments": True,
-                "addresses": [("127.0.0.1", 0), ("127.0.0.2", 0)]})
+                "addresses": [("127.0.0.1", 0), ("127.0.0.2", 0)]}, print)
             for option, expected in ((pyperf3._SCTP_NODELAY, b"\1\0\0\0"),
                                      (pyperf3._SCTP_INITMSG, b"\5\0"),
                                      (pyperf3._SCTP_DISABLE_FRAGMENTS, b"\0\0\0\0")):

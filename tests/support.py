@@ -1,13 +1,19 @@
 """What the tests share: free ports, programs that run beside a test, real iperf3 builds."""
 
+import atexit
+import concurrent.futures
+import contextlib
+import functools
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -17,9 +23,56 @@ import pyperf3
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "pyperf3.py")
-OURS = (sys.executable, "-B", PROGRAM)
+MEGABYTE = 1024 * 1024
 GOLDEN = os.path.join(ROOT, "tests", "golden")
 LIMIT = 60.0  # seconds after which a program of a test is ended, and the test fails
+
+
+# Lets Python start without `site`, which takes longer than all the rest where packages begin
+# something of their own: it comes once a module is missing. (So does what `make install` makes.)
+PACKAGES = """
+import sys
+class _Packages:
+    @classmethod
+    def find_spec(cls, *wanted):
+        sys.meta_path.remove(cls)
+        import importlib.util, site
+        site.main()
+        return importlib.util.find_spec(wanted[0])
+if __name__ == "__main__" and "site" not in sys.modules:
+    sys.meta_path.append(_Packages)
+"""
+
+COMPILE = """
+import ast, importlib.util, marshal, sys
+packages, program, path = sys.argv[1:]
+with open(program) as file:
+    tree = ast.parse(file.read())
+tree.body[1:1] = ast.parse(packages).body  # behind the docstring
+with open(path, "wb") as file:
+    file.write(importlib.util.MAGIC_NUMBER + bytes(8 if sys.version_info < (3, 7) else 12))
+    file.write(marshal.dumps(compile(tree, program, "exec", dont_inherit=True)))
+"""
+
+
+@functools.lru_cache(maxsize=None)
+def compiled(python):
+    """Return the path of a copy of the program which a Python need not compile at each start.
+
+    It is as good as the file itself wherever the start is not what is tested, and with -S it
+    starts in a quarter of the time. `import pyperf3` finds it in its folder, too.
+    """
+    folder = tempfile.mkdtemp(prefix="pyperf3-test-")
+    atexit.register(shutil.rmtree, folder, True)
+    os.chmod(folder, 0o755)  # for tests without root's rights
+    path = os.path.join(folder, "pyperf3.pyc")
+    subprocess.check_call([python, "-I", "-S", "-B", "-c", COMPILE, PACKAGES, PROGRAM, path])
+    return path
+
+
+OURS = (sys.executable, "-S", "-B", compiled(sys.executable))
+SOURCE = (sys.executable, "-B", PROGRAM)  # compiled at each start
+LIBRARY = os.path.dirname(OURS[-1])  # for PYTHONPATH
 
 
 _reserved = []  # sockets whose names keep other tests, of any process, off a port
@@ -39,6 +92,21 @@ def free_port():
                 return port
             except OSError:
                 pass
+
+
+def free_ports(count):
+    """Return the first of `count` ports in a row that nothing uses."""
+    for _ in range(200):
+        first = 10000 + int.from_bytes(os.urandom(2), "big") % 20000
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    sock = stack.enter_context(socket.socket())
+                    sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError("no %d free ports in a row" % count)
 
 
 def real(version):
@@ -64,26 +132,46 @@ def with_quic(gone=None):
     python = peers.QUIC_PYTHON
     if not os.path.exists(python):
         lack("no QUIC library here: run `make quic-env`")
-    return without(gone, python) if gone else (python, "-B", PROGRAM)
+    return without(gone, python) if gone else (python, "-B", compiled(python))
 
 
 def quic_code(code):
     """Return the command that runs code, with this program imported, in that Python."""
-    return (with_quic()[0], "-B", "-c",
-            "import sys; sys.path.insert(0, %r); import pyperf3\n" % ROOT + code)
+    python, _, program = with_quic()
+    return (python, "-B", "-c", "import sys; sys.path.insert(0, %r); import pyperf3\n%s" % (
+        os.path.dirname(program), code))
 
 
 def driver(code):
     """Return a command that runs the program after some code."""
-    return (sys.executable, "-B", "-c", "import sys; sys.argv[0] = 'pyperf3'\n"
+    return (sys.executable, "-S", "-B", "-c", PACKAGES + "sys.argv[0] = 'pyperf3'\n"
             "sys.path.insert(0, %r)\n%s\nimport pyperf3; sys.exit(pyperf3.main(sys.argv))"
-            % (ROOT, code))
+            % (LIBRARY, code))
+
+
+def with_limits(code="", **limits):
+    """Return a command of the program with other limits, as STEP_TIMEOUT=0.5."""
+    return driver(code + "import pyperf3\n" + "\n".join(
+        "pyperf3.%s = %r" % pair for pair in sorted(limits.items())))
 
 
 def openssl(*arguments):
-    """Run the command openssl, silently. Raises subprocess.CalledProcessError."""
+    """Run the command openssl, silently; skips the test where there is none.
+
+    Raises subprocess.CalledProcessError.
+    """
+    if not shutil.which("openssl"):
+        raise unittest.SkipTest("no openssl here")
     subprocess.check_call(("openssl",) + arguments, stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def concatenate(target, *sources):
+    """Write the contents of some files into one."""
+    with open(target, "wb") as whole:
+        for path in sources:
+            with open(path, "rb") as file:
+                whole.write(file.read())
 
 
 # Takes modules and constants away, then runs the file as a program.
@@ -109,7 +197,8 @@ def without(gone, python=sys.executable):
 
     gone: their names, as in "ssl,socket.SO_BINDTODEVICE".
     """
-    return (python, "-B", "-c", WITHOUT, gone, PROGRAM)
+    flags = ("-S", "-B") if python == sys.executable else ("-B",)
+    return (python,) + flags + ("-c", WITHOUT, gone, compiled(python))
 
 
 def environment(**more):
@@ -129,7 +218,8 @@ _REMARKED = re.compile(r"(some option you are trying to set is \w+ only|\(-c\) o
 
 def as_iperf3(text):
     """Return errors of this program as iperf3 prints them: with its name, and nothing of ours."""
-    return _REMARKED.sub(r"\1", text.replace(PROGRAM, "iperf3"))
+    text = text.replace(OURS[-1], PROGRAM).replace(PROGRAM, "iperf3")
+    return _REMARKED.sub(r"\1", text)
 
 
 class Finished:
@@ -278,6 +368,104 @@ def start_server(command, *arguments):
     return program, port
 
 
+# Beside each other ############################################################
+
+
+def together(function, items, count=4):
+    """Return the pairs of items and function(*item), `count` of which are called at a time.
+
+    For tests that do little but wait.
+    """
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return list(zip(items, pool.map(lambda item: function(*item), items)))
+
+
+def at_once(functions):
+    """Call functions in threads of their own; returns what they return, in order."""
+    return [result for _, result in together(
+        lambda function: function(), [(each,) for each in functions], len(functions))]
+
+
+# Processes ####################################################################
+
+
+def children(pid):
+    """Return the processes whose parent is `pid` (Linux)."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name) as stat:
+                    if int(stat.read().rsplit(")", 1)[1].split()[1]) == pid:
+                        found.append(int(name))
+            except OSError:
+                pass
+    return found
+
+
+def descriptors(pid):
+    return len(os.listdir("/proc/%d/fd" % pid))
+
+
+class Group:
+    """A control group with a limit on memory. Use it in a `with`; skips where none can be made."""
+
+    VERSIONS = (
+        ("/sys/fs/cgroup", "memory.max", "memory.current", "memory.events"),
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+         "memory.oom_control"))
+    made = 0
+
+    def __init__(self, megabytes):
+        Group.made += 1
+        for root, limit, self._usage, self._events in self.VERSIONS:
+            self.path = "%s/pyperf3-test-%d-%d" % (root, os.getpid(), Group.made)
+            try:
+                os.mkdir(self.path)
+            except OSError:
+                continue
+            self._limit = limit
+            if os.path.exists(os.path.join(self.path, limit)):
+                self.limit(megabytes)
+                return
+            os.rmdir(self.path)
+        raise unittest.SkipTest("no control group with a limit on memory can be made here")
+
+    def limit(self, megabytes):
+        with open(os.path.join(self.path, self._limit), "w") as handle:
+            handle.write(str(megabytes * MEGABYTE))
+
+    def enter(self):
+        """Put this process in: a preexec_fn."""
+        with open(os.path.join(self.path, "cgroup.procs"), "w") as handle:
+            handle.write("0")
+
+    def _read(self, name):
+        with open(os.path.join(self.path, name)) as handle:
+            return handle.read()
+
+    def usage(self):
+        """Return how many megabytes are in use."""
+        return int(self._read(self._usage)) // MEGABYTE
+
+    def kills(self):
+        return int(re.search(r"^oom_kill (\d+)", self._read(self._events), re.M).group(1))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *details):
+        for _ in range(200):
+            try:
+                os.rmdir(self.path)
+                return
+            except OSError:  # what was in it has not quite ended
+                time.sleep(0.01)
+
+
+# Networks #####################################################################
+
+
 def inside(namespace):
     """Return what goes before a command that runs in a network namespace."""
     return ("ip", "netns", "exec", namespace)
@@ -286,31 +474,6 @@ def inside(namespace):
 def remove_namespaces(*names):
     for name in names:
         subprocess.call(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
-
-
-def pour(sock, data):
-    """Send bytes and the end of file, read to the other side's; errors are no matter."""
-    try:
-        sock.sendall(data)
-        sock.shutdown(socket.SHUT_WR)
-        while sock.recv(4096):
-            pass
-    except OSError:
-        pass
-
-
-def set_up(port, source="127.0.0.1", **parameters):
-    """Walk a test to the moment when its data connections are due; returns (socket, cookie)."""
-    sock, cookie = socket.create_connection(("127.0.0.1", port), 20.0, (source, 0)), \
-        pyperf3.make_cookie()
-    document = pyperf3.Parameters()
-    for name, value in parameters.items():
-        setattr(document, name, value)
-    sock.sendall(cookie)
-    assert sock.recv(1) == b"\x09"
-    sock.sendall(pyperf3.encode_frame(document.to_json()))
-    assert sock.recv(1) == b"\x0a"
-    return sock, cookie
 
 
 def conversation(sock=None, host="127.0.0.1", spawn=None, **settings):

@@ -19,6 +19,7 @@ import time
 import unittest
 import unittest.mock
 
+import field
 import pyperf3
 import support
 from support import openssl
@@ -785,6 +786,110 @@ class Interop(Keys):
     def test_pkcs1_keys(self):
         with self.server(command=support.real("3.22"), key="pkcs1.pem") as (_, port):
             self.check_in(self.client(port))
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("openssl"):
+            raise unittest.SkipTest("no openssl here to make keys with")
+        cls.keys = tempfile.mkdtemp(prefix="pyperf3-test-")
+        support.openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out",
+                            cls.key("private.pem"))
+        support.openssl("rsa", "-in", cls.key("private.pem"), "-pubout", "-out",
+                        cls.key("public.pem"))
+        try:
+            support.openssl("rsa", "-traditional", "-in", cls.key("private.pem"), "-out",
+                                cls.key("pkcs1.pem"))
+        except subprocess.CalledProcessError:  # an openssl that writes these without being asked
+            support.openssl("rsa", "-in", cls.key("private.pem"), "-out", cls.key("pkcs1.pem"))
+        support.openssl("pkcs8", "-topk8", "-in", cls.key("private.pem"), "-out",
+                            cls.key("locked.pem"), "-passout", "pass:sesame")
+        with open(cls.key("users"), "wb") as file:
+            line = "mario,%s\r\n" % pyperf3.password_digest("mario", "rossi")
+            file.write(b"# who may test\r\n\r\n" + line.encode("ascii"))
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.keys, True)
+
+    @classmethod
+    def key(cls, name):
+        return os.path.join(cls.keys, name)
+
+    def guarded(self, *words, **more):
+        """Start a server that asks who is there; returns its port."""
+        key = self.key(more.pop("key", "private.pem"))
+        return self.serve("--rsa-private-key-path", key, "--authorized-users-path",
+                          self.key("users"), *words, **more)[1]
+
+    def login(self, port, *words, **more):
+        """Run a client as mario."""
+        password, names = more.pop("password", "rossi"), more.pop("names", {})
+        return field.client(port, ("-n", "100K", "-i", "0.1", "--username", "mario",
+                                   "--rsa-public-key-path", self.key("public.pem")) + words,
+                            env=support.environment(IPERF3_PASSWORD=password, **names), **more)
+
+    # B44: pscheduler #1432, #1496; iperf3 #1701, #673, #1065
+    def test_padding_and_clocks(self):
+        real, old = support.real("3.22"), support.real("3.12")
+        padding = "--use-pkcs1-padding"
+        shifted = support.driver("import time\nnow = time.time\ntime.time = lambda: now() + 60")
+        lines = "iperf3: SERVER ERROR - %s\niperf3: error - %s\n" % (field.DENIED, field.DENIED)
+        plain, patient = self.guarded(), self.guarded("--time-skew-threshold", "100")
+        oldest = self.guarded(padding)
+        for port, words, more, good in (
+                (self.guarded(command=real), (), {}, True),
+                (self.guarded(padding, command=real), (padding,), {}, True),
+                (self.guarded(command=old), (padding,), {}, True),
+                (plain, (), {"command": real}, True),
+                (oldest, (padding,), {"command": old}, True),
+                (oldest, (padding,), {}, True), (oldest, (), {}, False),
+                (plain, (), {"names": {"TZ": "Pacific/Apia"}}, True),
+                (plain, (), {"names": {"TZ": "XYZ+11"}}, True),
+                (plain, (), {"password": "wrong"}, False),
+                (plain, (), {"command": shifted}, False),
+                (patient, (), {"command": shifted}, True),
+                (self.serve()[1], (), {}, True)):
+            if more.get("command") == old:
+                words = ()  # it has no other padding
+            left = self.login(port, *words, **more)
+            self.assertEqual((left.code, left.err), (0, "") if good else (1, lines),
+                             (words, more, left))
+        left = self.login(plain, "-J", password="wrong")
+        self.assertEqual((left.code, left.err, left.json()["error"]), (1, "", field.DENIED), left)
+        without = support.driver("sys.modules['cryptography'] = None")
+        self.assertClean(self.login(self.guarded(command=without), command=without))
+
+    # B45: iperf3 #965, #1079, #1583; riperf3 #395
+    def test_nobody_to_ask_and_wrong_keys(self):
+        public = self.key("public.pem")
+        for words, text in (
+                (("-c", "127.0.0.1", "--username", "mario", "--rsa-public-key-path", public), ""),
+                (("-c", "127.0.0.1", "--username", "mario"), "a valid RSA public key"),
+                (("-c", "127.0.0.1", "--username", "mario", "--rsa-public-key-path", "/nosuch"),
+                 "/nosuch"),
+                (("-s", "--rsa-private-key-path", "/nosuch", "--authorized-users-path",
+                  self.key("users")), "/nosuch"),
+                (("-s", "--rsa-private-key-path", self.key("locked.pem"),
+                  "--authorized-users-path", self.key("users")), "private key is encrypted"),
+                (("-s", "--rsa-private-key-path", self.key("private.pem"),
+                  "--authorized-users-path", "/nosuch"), "authorized users file")):
+            # without a terminal
+            left = field.run(support.OURS, words, seconds=20.0, start_new_session=True)
+            self.assertEqual((left.code, left.out), (1, ""), left)
+            self.assertIn("iperf3: parameter error - ", left.err)
+            self.assertIn(text, left.err)
+        for name in ("private.pem", "pkcs1.pem"):
+            server, port = self.serve("-1", "--rsa-private-key-path", self.key(name),
+                                      "--authorized-users-path", self.key("users"), "-d")
+            left = self.login(port, "-J", "-d")
+            other = server.finish(20.0)
+            self.assertEqual((left.code, other.code), (0, 0), left)
+            for text in (left.out, left.err, other.out, other.err):
+                self.assertNotIn("rossi", text)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ import sys
 import time
 import unittest
 
+import captures
+import field
 import figures
 import pyperf3
 import support
-from test_hostile import FakeServer, receive
+from fakes import FakeServer, SilentAddress, receive
 
 # A resolver that knows one name, of the addresses in the environment.
 RESOLVER = """
@@ -40,29 +42,6 @@ def client(addresses, port, *arguments, code=RESOLVER, seconds=support.LIMIT):
     """Run a client of a name with these addresses."""
     return support.run(support.driver(code) + ("-c", "several.test", "-p", port) + arguments,
                        seconds, env=support.environment(ADDRESSES=addresses))
-
-
-class SilentAddress:
-    """A listener at 127.0.0.N whose queue is full, so that it never answers again (Linux)."""
-
-    def __init__(self, host, port):
-        self._sockets = [socket.socket()]
-        self._sockets[0].bind((host, port))
-        self._sockets[0].listen(0)
-        self.port = self._sockets[0].getsockname()[1]
-        for _ in range(3):
-            sock = socket.socket()
-            sock.setblocking(False)
-            sock.connect_ex((host, self.port))
-            self._sockets.append(sock)
-        time.sleep(0.05)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *details):
-        for sock in self._sockets:
-            sock.close()
 
 
 @unittest.skipUnless(sys.platform.startswith("linux"), "needs all of 127.0.0.0/8")
@@ -266,7 +245,7 @@ class Errors(unittest.TestCase):
         left = support.run(support.OURS + ("server.test", "-t", "5"))
         self.assertTrue(left.err.startswith(
             "iperf3: parameter error - must either be a client (-c) or server (-s) (did you mean"
-            " -c server.test?)\n\nUsage: %s [-s" % support.PROGRAM), left)
+            " -c server.test?)\n\nUsage: %s [-s" % support.OURS[-1]), left)
 
     def test_options_of_the_other_side_are_named(self):
         for words, names in ((("-s", "-R", "-t", "3"), "client only (-R/--reverse, -t/--time)"),
@@ -332,6 +311,51 @@ class LastBytes(unittest.TestCase):
                                      + arguments):
                     support.wait_until(lambda: len(order) > 1, "an end")
             self.assertEqual(order[1], ("control", b"\x04"), arguments)
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    # B46: iperf3 #1037; riperf3 #3
+    def test_hosts_without_ipv6_and_with_both(self):
+        without = support.driver("import errno, socket\n"
+                                 "class Socket(socket.socket):\n"
+                                 "    def __init__(self, family=-1, *more, **named):\n"
+                                 "        if family == socket.AF_INET6:\n"
+                                 "            raise OSError(errno.EAFNOSUPPORT, 'no IPv6 here')\n"
+                                 "        super().__init__(family, *more, **named)\n"
+                                 "socket.socket = Socket")
+        for words in ("-n 1M", "-u -n 10K -R"):
+            left, other = field.pair(words, "", without, without)
+            self.assertClean(left)
+            self.assertClean(other)
+        if not figures.has_ipv6():
+            raise unittest.SkipTest("no IPv6 here")
+        server, port = self.serve("-J")
+        for host, words in (("127.0.0.1", "-n 1M -4"), ("::1", "-n 1M -6"),
+                            ("127.0.0.1", "-u -n 10K"), ("localhost", "-n 1M -4")):
+            self.honest(port, words, host=host)
+        left = self.end(server)
+        self.assertNotIn("::ffff:", left.out)
+        hosts = [each["start"]["accepted_connection"]["host"]
+                 for each in captures.documents(left.out)[:4]]
+        self.assertEqual(hosts, ["127.0.0.1", "::1", "127.0.0.1", "127.0.0.1"])
+        _, port = self.serve("-4")
+        left = field.client(port, host="::1")
+        self.assertEqual((left.code, support.as_iperf3(left.err)),
+                         (1, "iperf3: error - %s\n" % field.REFUSED))
+        self.honest(port)
+
+    # B50: iperf3 #638, #164, #830, #1162; riperf3 #154
+    def test_type_of_service_on_the_command_line(self):
+        for (words,), left in support.together(
+                lambda words: field.run(support.OURS, "--loopback -n 1K -J " + words),
+                [("-S 0xb8",), ("-S 184",), ("-S 0270",), ("--dscp ef",), ("--dscp 46",)]):
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            self.assertEqual(left.json()["start"]["test_start"]["tos"], 184, words)
+        left = field.run(support.OURS, "-c 127.0.0.1 -S 256")
+        self.assertEqual(left.code, 1)
+        self.assertIn("bad TOS value (must be between 0 and 255 inclusive)", left.err)
 
 
 if __name__ == "__main__":

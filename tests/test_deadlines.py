@@ -10,23 +10,14 @@ import time
 import unittest
 
 import support
-from test_hostile import COOKIE, PARAMETERS, FakeServer, connect, frame, receive
+from fakes import COOKIE, PARAMETERS, FakeServer, connect, frame, receive, set_up
 
-SHORT = ("import sys, pyperf3\n"
-         "pyperf3.STEP_TIMEOUT = pyperf3.REPLY_TIMEOUT = 0.5\n"
-         "pyperf3.DATA_TIMEOUT = 1.2\n"
-         "pyperf3.WATCHDOG_GRACE = 0.5\n"
-         "sys.argv[0] = 'pyperf3'\n"
-         "sys.exit(pyperf3.main(sys.argv))\n")
-IMPATIENT = (sys.executable, "-B", "-c", SHORT)
+IMPATIENT = support.with_limits(
+    STEP_TIMEOUT=0.5, REPLY_TIMEOUT=0.5, DATA_TIMEOUT=1.2, WATCHDOG_GRACE=0.5)
 RESULTS = {"cpu_util_total": 1, "cpu_util_user": 1, "cpu_util_system": 1,
            "sender_has_retransmits": -1,
            "streams": [{"id": 1, "bytes": 1, "retransmits": -1, "jitter": 0, "errors": 0,
                         "packets": 0, "start_time": 0, "end_time": 1}]}
-
-
-def environment():
-    return support.environment(PYTHONPATH=support.ROOT)
 
 
 class SilentServer(unittest.TestCase):
@@ -46,7 +37,7 @@ class SilentServer(unittest.TestCase):
                 step()
         with FakeServer(play) as server:
             return support.run(IMPATIENT + ("-c", "127.0.0.1", "-p", server.port)
-                               + arguments, 30.0, env=environment())
+                               + arguments, 30.0)
 
     def test_each_step_of_a_client(self):
         for count, step in ((0, "answer to the cookie"), (1, "answer to the cookie"),
@@ -70,13 +61,13 @@ class SilentClient(unittest.TestCase):
 
     def setUp(self):
         port = support.free_port()
-        self.server = support.Program(IMPATIENT + ("-s", "-p", port), env=environment())
+        self.server = support.Program(IMPATIENT + ("-s", "-p", port))
         self.addCleanup(self.server.__exit__)
         support.wait_for_listener(self.server, port)
         self.port = port
 
     def test_server_that_stood_still_refused_streams_that_were_there(self):
-        control, cookie = support.set_up(self.port)
+        control, cookie = set_up(self.port)
         with control:
             self.server.signal(signal.SIGSTOP)
             data = socket.create_connection(("127.0.0.1", self.port), 10.0)

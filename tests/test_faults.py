@@ -11,10 +11,10 @@ import threading
 import time
 import unittest
 
-import fuzz
+import field
 import pyperf3
 import support
-from test_hostile import COOKIE, PARAMETERS, FakeServer, connect, frame, receive
+from fakes import COOKIE, PARAMETERS, FakeServer, connect, frame, receive
 
 
 class OneServer(unittest.TestCase):
@@ -90,7 +90,7 @@ class OneServer(unittest.TestCase):
         self.assertEqual(receive(control, 2), b"\x09\x0a")
         streams = [self.stream(), self.stream()]
         self.assertEqual(receive(control, 2), b"\x01\x02")
-        late = max(fuzz.children(self.server.pid))
+        late = max(support.children(self.server.pid))
         os.kill(late, signal.SIGSTOP)
         support.wait_until(lambda: pyperf3.is_stopped(late), "a stopped worker")
         for sock in streams:
@@ -513,6 +513,45 @@ class Tasks(unittest.TestCase):
                     self.assertEqual(seen, ["closed", "good"])
                     self.assertEqual((tasks[0].done, tasks[0].error), (True, failure))
                     self.assertEqual(loop._waiting, [])
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    # B10: iperf3 #1405, #1118, #1143, #1631, #545, #688
+    def test_json_is_one_document_on_failure_too(self):
+        def check(left, text):
+            self.assertEqual((left.code, left.err), (1, ""), left)
+            document = left.json()
+            self.assertEqual(document["error"], text)
+            return document
+        document = check(field.client(support.free_port(), "-J"), field.REFUSED)
+        self.assertEqual((document["start"]["connected"], document["intervals"], document["end"]),
+                         ([], [], {}))
+        left = field.run(support.OURS, "-c no-such-host.invalid -J")
+        self.assertEqual((left.code, left.err), (1, ""))
+        self.assertTrue(left.json()["error"].startswith("unable to connect to server - "), left)
+        path = os.path.join(self.folder(), "log")
+        left = field.client(support.free_port(), ("-J", "--logfile", path))
+        self.assertEqual((left.code, left.out, left.err), (1, "", ""), left)
+        with open(path) as file:
+            self.assertEqual(json.load(file)["error"], field.REFUSED)
+        for command in (support.OURS, support.real("3.22")):
+            server, port = self.serve(command=command)
+            with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "60", "-b",
+                                                 "10M", "-i", "0.2")) as first:
+                first.wait_for("sec ")
+                check(field.client(port, "-J"), field.BUSY)
+                first.signal(signal.SIGINT)
+                first.finish(20.0)
+        server, port = self.serve()
+        with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "60", "-b", "10M",
+                                             "-J")) as program:
+            server.wait_for("sec ")
+            server.signal(signal.SIGKILL)
+            document = check(program.finish(20.0), field.CLOSED)
+        self.assertEqual(len(document["start"]["connected"]), 1)
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())

@@ -4,7 +4,6 @@ At least 20,000 mutants, always the same: all of the plain TCP test, and of the 
 the first of their shuffled lists. FUZZ_ALL=1 in the environment takes all of all.
 """
 
-import concurrent.futures
 import json
 import os
 import subprocess
@@ -16,29 +15,23 @@ import support
 
 LEAST = 20000
 MOST = 740  # mutants of each conversation but one
-WORKERS = 4  # they wait for each other more than they work
+PARTS = 5  # in which that one is played
 LIMIT = 1800.0  # seconds for one conversation
 
 
-def jobs():
-    """Return (role, conversation, how many mutants), the largest first."""
-    found = []
-    for role, names in fuzz.ROLES:
-        for name in names:
-            count = len(fuzz.mutants(role, name, fuzz.SEED))
-            if name != "tcp" and not os.environ.get("FUZZ_ALL"):
-                count = min(count, MOST)
-            found.append((role, name, count))
-    return sorted(found, key=lambda job: -job[2])
+def most_of(name):
+    """Return how many mutants of a conversation to play at most, None for all."""
+    return None if name == "tcp" or os.environ.get("FUZZ_ALL") else MOST
 
 
-def play(job):
-    """Play the mutants of one conversation in a process of its own; returns the summary."""
-    role, name, count = job
+def play(role, name, part):
+    """Play mutants of one conversation in a process of its own; returns the summary."""
+    words = ["--role", role, "--conversation", name, "--part", "%d/%d" % part]
+    if most_of(name):
+        words += ["--most", str(most_of(name))]
     left = subprocess.Popen(
-        [sys.executable, "-B", fuzz.__file__, "--role", role, "--conversation", name,
-         "--most", str(count)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, env=support.environment())
+        [sys.executable, "-B", fuzz.__file__] + words, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=support.environment())
     try:
         text = left.communicate(timeout=LIMIT)[0].decode("utf-8", "replace")
     except subprocess.TimeoutExpired:
@@ -47,28 +40,42 @@ def play(job):
     try:
         return json.loads(text.strip().split("\n")[-1])
     except ValueError:
-        return {"role": role, "conversation": name, "mutants": 0, "failed": 1,
-                "failures": ["the fuzzer failed: %s" % text[-3000:]]}
+        raise AssertionError("the fuzzer failed: %s" % text[-3000:])
 
 
 @unittest.skipUnless(sys.platform.startswith("linux"), "it reads /proc")
 class Mutants(unittest.TestCase):
+    """Each conversation is a test, and each part of the one of which all are played."""
+
     maxDiff = None
 
-    def test_mutants_of_both_roles(self):
-        with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-            summaries = list(pool.map(play, jobs()))
-        failures = [text for summary in summaries for text in summary["failures"]]
-        failed = sum(summary["failed"] for summary in summaries)
-        self.assertFalse(failures, "%d failures, the first of each conversation:\n%s" % (
-            failed, "\n".join(failures)))
-        self.assertGreaterEqual(sum(summary["mutants"] for summary in summaries), LEAST)
-        for summary in summaries:
-            # Else the changes would be met by nothing but the first steps.
-            self.assertGreater(summary["complete"], 0, summary)
+
+def _mutants_test(role, name, part):
+    def test(self):
+        expected = len(fuzz.chosen(role, name, fuzz.SEED, most_of(name), part)[0])
+        summary = play(role, name, part)
+        self.assertFalse(summary["failures"], "%d failures, the first of them:\n%s" % (
+            summary["failed"], "\n".join(summary["failures"])))
+        self.assertEqual(summary["mutants"], expected)
+        # Else the changes would be met by nothing but the first steps.
+        self.assertGreater(summary["complete"], 0, summary)
+    return test
+
+
+for _role, _names in fuzz.ROLES:
+    for _name in _names:
+        _count = PARTS if _name == "tcp" or os.environ.get("FUZZ_ALL") else 1
+        for _number in range(_count):
+            setattr(Mutants, "test_%s_%s_%d" % (_role, _name.replace("-", "_"), _number),
+                    _mutants_test(_role, _name, (_number, _count)))
 
 
 class Lists(unittest.TestCase):
+    def test_there_are_enough(self):
+        self.assertGreaterEqual(sum(
+            len(fuzz.mutants(role, name, fuzz.SEED, most_of(name)))
+            for role, names in fuzz.ROLES for name in names), LEAST)
+
     def test_a_seed_gives_the_same_mutants(self):
         for role, name in (("server", "udp"), ("client", "denial")):
             self.assertEqual(fuzz.mutants(role, name, 5), fuzz.mutants(role, name, 5))

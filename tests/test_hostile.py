@@ -15,151 +15,12 @@ import threading
 import time
 import unittest
 
+import fakes
+import field
 import pyperf3
 import support
-
-COOKIE = b"abcdefghijklmnopqrstuvwxyz2345672345\0"
-PARAMETERS = {"tcp": True, "omit": 0, "time": 1, "num": 0, "blockcount": 0, "parallel": 1,
-              "len": 131072, "pacing_timer": 1000, "client_version": "3.22"}
-
-
-def frame(document):
-    data = document if isinstance(document, bytes) else json.dumps(document).encode("ascii")
-    return struct.pack("!I", len(data)) + data
-
-
-def connect(port):
-    return socket.create_connection(("127.0.0.1", port), 10.0)
-
-
-def receive(sock, count):
-    data = b""
-    while len(data) < count:
-        piece = sock.recv(count - len(data))
-        if not piece:
-            break
-        data += piece
-    return data
-
-
-class FakeServer:
-    """A peer that plays one scripted conversation with each client that connects."""
-
-    def __init__(self, script):
-        self._listener = socket.socket()
-        self._listener.bind(("127.0.0.1", 0))
-        self._listener.listen(8)
-        self.port = self._listener.getsockname()[1]
-        self._script = script
-        self._held = []
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def _serve(self):
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except OSError:
-                return
-            sock.settimeout(20.0)
-            self._held.append(sock)
-            try:
-                self._script(sock)
-            except OSError:
-                pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *details):
-        self._listener.close()
-        for sock in self._held:
-            sock.close()
-
-
-def balancer(first, others):
-    """Return a FakeServer that passes the first connection on to one server, all others to another.
-
-    Both are ports.
-    """
-    targets = [first]
-
-    def pass_on(source, target):
-        try:
-            data = source.recv(65536)
-            while data:
-                target.sendall(data)
-                data = source.recv(65536)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-    def play(client):
-        server = socket.create_connection(("127.0.0.1", targets.pop() if targets else others))
-        for pair in ((client, server), (server, client)):
-            threading.Thread(target=pass_on, args=pair, daemon=True).start()
-    return FakeServer(play)
-
-
-def conversation(*steps):
-    """Return a conversation for FakeServer: after the cookie it sends bytes, and reads so many."""
-    def play(sock):
-        receive(sock, 37)
-        for step in steps:
-            if isinstance(step, int):
-                receive(sock, step)
-            else:
-                sock.sendall(step)
-        sock.close()
-    return play
-
-
-def whole_test(results, sent=None):
-    """Return a conversation for FakeServer: a test of one stream to its end, with these results.
-
-    sent: a threading.Event, set when they are on their way as a whole.
-    """
-    def script(sock):
-        receive(sock, 37)
-        if getattr(script, "streams", 0):
-            while sock.recv(1 << 20):
-                pass
-            return
-        script.streams = 1
-        sock.sendall(b"\x09")
-        size, = struct.unpack("!I", receive(sock, 4))
-        receive(sock, size)
-        sock.sendall(b"\x0a")
-        threading.Thread(target=go_on, args=(sock,), daemon=True).start()
-
-    def go_on(sock):
-        time.sleep(0.3)
-        sock.sendall(b"\x01\x02")
-        assert receive(sock, 1) == b"\x04"
-        sock.sendall(b"\x0d")
-        size, = struct.unpack("!I", receive(sock, 4))
-        receive(sock, size)
-        try:
-            sock.sendall(results)
-            if sent is not None:
-                sent.set()
-            sock.sendall(b"\x0e")
-        except OSError:
-            pass  # they were refused
-    return script
-
-
-def walk_to_results(port):
-    """Run a test of 1000 bytes to the moment when the client's results are due."""
-    control, cookie = support.set_up(port)
-    with connect(port) as data:
-        data.sendall(cookie)
-        assert receive(control, 2) == b"\x01\x02"
-        data.sendall(b"x" * 1000)
-        control.sendall(b"\x04")
-        assert receive(control, 1) == b"\x0d"
-    return control
-
+from fakes import (COOKIE, PARAMETERS, FakeServer, balancer, connect, conversation, frame, pour,
+                   receive, set_up, walk_to_results, whole_test)
 
 def most_memory(pid):
     """Return the most memory that a process has held so far, in MB."""
@@ -409,7 +270,7 @@ class HostileClients(unittest.TestCase):
                      os.urandom(100000), b"\0" * 37):
             before = len(self.server.err())
             with connect(self.port) as sock:
-                support.pour(sock, data)
+                pour(sock, data)
             line = self.error_line(before)
             wanted = (r"unable to receive cookie at server: the peer does not speak iperf3: got"
                       r" b'.*\n\Z")
@@ -498,7 +359,7 @@ class HostileClients(unittest.TestCase):
                 control.sendall(b"\x10")
 
     def test_who_trickled_on_after_an_early_end_held_the_server(self):
-        control, cookie = support.set_up(self.port, time=30)
+        control, cookie = set_up(self.port, time=30)
         with control, connect(self.port) as data:
             data.sendall(cookie)
             self.assertEqual(receive(control, 2), b"\x01\x02")
@@ -518,7 +379,7 @@ class HostileClients(unittest.TestCase):
         for _ in range(5):  # that it sent nothing is no fault: 0 bytes, as in iperf3
             program, port = support.start_server(support.OURS, "-1")
             with program:
-                control, cookie = support.set_up(port, reverse=True)
+                control, cookie = set_up(port, reverse=True)
                 with control, connect(port) as data:
                     data.sendall(cookie)
                     self.assertEqual(receive(control, 2), b"\x01\x02")
@@ -662,6 +523,179 @@ class OneOff(unittest.TestCase):
                 documents.append(document)
             self.assertEqual(["error" in document for document in documents],
                              [True, False, False, True])
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    # B01: micropython#18161, home-assistant/core#75775
+    def test_end_of_file_in_the_middle_of_a_read_spins(self):
+        for steps in ((), (b"\x09",), (b"\x09", 2), (b"\x09", 40)):
+            with self.subTest(steps=steps), fakes.FakeServer(fakes.conversation(*steps)) as server:
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                left = field.client(server.port, seconds=20.0)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                self.assertEqual(left.code, 1, left)
+                self.assertRegex(left.err, r"\Aiperf3: error - [^\n]+\n\Z")
+                self.assertLess(after.ru_utime - before.ru_utime, 3.0)
+        server, port = self.serve()
+        with fakes.connect(port) as sock:
+            sock.sendall(fakes.COOKIE[:10])
+        self.honest(port)
+        left = self.end(server)
+        self.assertEqual(left.err.count("\n"), 2, left)  # the other one is the signal's
+
+    # B02: iperf3 #404, #445, #407, #1882; wifi-heat-mapper's liveness probe
+    def test_a_bare_connect_kills_the_server(self):
+        def bare(sock):
+            pass
+
+        def reset(sock):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        def says(data):
+            def talk(sock):
+                try:
+                    sock.sendall(data)
+                    sock.shutdown(socket.SHUT_WR)
+                    fakes.receive(sock, 10 ** 6)
+                except OSError:
+                    pass  # it is not listened to
+            return talk
+        server, port = self.serve()
+        real = support.real("3.22")
+        descriptors = support.descriptors(server.pid)
+        for talk in (bare, reset, says(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+                     says(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"r" * 505),
+                     says(bytes(bytearray(range(256)) * 400)), says(os.urandom(100000))):
+            for _ in range(10 if talk is bare else 1):
+                with fakes.connect(port) as sock:
+                    talk(sock)
+            self.honest(port, "-n 1M -i 0.1", real)
+        self.assertIsNone(server.process.poll())
+        support.wait_until(lambda: support.descriptors(server.pid) == descriptors,
+                        "no descriptor is left")
+        self.assertEqual(self.end(server).code, 0)
+
+    # B23: iperf3 #225, #416, #819, #1735, #1986
+    def test_a_dead_client_wedges_the_server(self):
+        def running(number, *words):
+            server, port = self.serve(*words)
+            with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "60", "-i",
+                                                 "0.2"), start_new_session=True) as program:
+                program.wait_for("sec ")
+                os.killpg(program.pid, number)  # the workers, too
+                try:
+                    server.wait_for("(test #2)", 30.0)
+                finally:
+                    os.killpg(program.pid, signal.SIGKILL)
+            return port
+
+        def killed():
+            return running(signal.SIGKILL)
+
+        def stopped():
+            return running(signal.SIGSTOP, "--rcv-timeout", "1000")
+
+        def hasty():
+            return self.serve(command=field.IMPATIENT)
+
+        def vanishes_before_its_streams():
+            server, port = hasty()
+            with fakes.connect(port) as control:
+                control.sendall(fakes.COOKIE + fakes.frame(field.PARAMETERS))
+                self.assertEqual(fakes.receive(control, 2), b"\x09\x0a")
+            server.wait_for("(test #2)", 30.0)
+            control = fakes.connect(port)
+            self.addCleanup(control.close)
+            control.sendall(fakes.COOKIE + fakes.frame(field.PARAMETERS))
+            self.assertEqual(fakes.receive(control, 2), b"\x09\x0a")
+            server.wait_for("(test #3)", 30.0)  # nothing is said any more
+            return port
+
+        def vanishes_before_its_results():
+            server, port = hasty()
+            for number, is_open in ((2, False), (3, True)):
+                control, data = field.begin(port)
+                control.sendall(b"\x04\0\0")
+                self.assertEqual(fakes.receive(control, 1), b"\x0d")
+                if is_open:
+                    self.addCleanup(control.close)
+                else:
+                    control.close()
+                data.close()
+                server.wait_for("(test #%d)" % number, 30.0)
+            return port
+        real = support.real("3.22")
+        for _, port in support.together(lambda function: function(), [
+                (killed,), (stopped,), (vanishes_before_its_streams,),
+                (vanishes_before_its_results,)]):
+            self.honest(port, "-n 1M -i 0.1 -B 127.0.0.2", real)
+
+    # B24: iperf3 #1808
+    def test_a_silent_connection_blocks_the_queue(self):
+        _, port = self.serve()
+        over = threading.Event()
+        silent = [fakes.connect(port) for _ in range(10)]
+        self.addCleanup(lambda: [sock.close() for sock in silent])
+        silent[0].sendall(fakes.COOKIE[:36])
+
+        def drip():
+            for letter in bytearray(fakes.COOKIE[:36]):
+                silent[1].sendall(bytes([letter]))
+                if over.wait(0.3):
+                    return
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        before = time.monotonic()
+        self.honest(port, "-n 1M -i 0.1", support.real("3.22"))
+        self.honest(port)
+        after = time.monotonic()
+        over.set()
+        thread.join()
+        self.assertLess(after - before, 8.0)  # iperf3 waits ten seconds for each of them
+
+    # B25: iperf3 #1862
+    def test_a_silent_server_hangs_the_client(self):
+        def after(data):
+            def play(sock):
+                fakes.receive(sock, 37)
+                sock.sendall(data)
+            return play
+        with fakes.FakeServer(after(b"")) as first, fakes.FakeServer(after(b"\x09")) as second:
+            for (port, step), left in support.together(
+                    lambda port, step: field.client(port, command=field.IMPATIENT, seconds=30.0),
+                    [(first.port, "answer to the cookie"),
+                     (second.port, "answer to the parameters")]):
+                self.assertEqual((left.code, left.err.count("\n")), (1, 1), left)
+                self.assertIn("timed out waiting for the server's " + step, left.err)
+        with socket.socket() as deaf, socket.socket() as first:
+            deaf.bind(("127.0.0.1", 0))
+            deaf.listen(0)
+            first.connect(deaf.getsockname())  # this one fills its queue
+            left = field.client(deaf.getsockname()[1], "-t 1 --connect-timeout 500", seconds=20.0)
+        self.assertEqual((left.code, left.out), (1, ""), left)
+        self.assertRegex(left.err, r"\Aiperf3: error - unable to connect to server - [^\n]*"
+                                   r"timed out[^\n]*\n\Z")
+
+    # B61: iperf3 #74, #530, #1051, #927
+    def test_peers_that_are_not_iperf3(self):
+        for greeting, text in (
+                (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer sent b'HTTP"),
+                (b"SSH-2.0-OpenSSH_9.2\r\n", "the peer sent b'SSH-"),
+                (b"\x63", "received an unknown control message (ensure other side is iperf3 and"
+                          " not iperf)")):
+            with fakes.FakeServer(lambda sock: sock.sendall(greeting)) as server:
+                left = field.client(server.port, seconds=20.0)
+            self.assertEqual((left.code, left.err.count("\n")), (1, 1), left)
+            self.assertIn(text, left.err)
+        server, port = self.serve()
+        with fakes.connect(port) as sock:  # iperf 2: a header of numbers, then its payload
+            sock.sendall(struct.pack("!6i", -(2 ** 31), 1, 5001, 131072, 0, -1000) + b"0123" * 50)
+            self.assertIn(fakes.receive(sock, 10)[:1], (b"", b"\xfe", b"\xff"))
+        self.honest(port)
+        self.assertIn("unable to receive cookie at server: the peer does not speak iperf3: got b'",
+                      self.end(server).err)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import sys
 import time
 import unittest
 
+import field
 import support
 
 # Prints the TOS bytes of the TCP packets with payload that arrive, by sender, until killed.
@@ -285,6 +286,139 @@ class Outages(unittest.TestCase):
                 if "PTRACE" in left.err:
                     raise unittest.SkipTest("strace may not trace here")
                 self.assertRodeOut(left)
+
+
+# Counts the larger TCP packets that pass v0, by version, direction and traffic class.
+MARKS = """
+import socket, sys
+sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+sock.bind(("v0", 3))
+sock.settimeout(20)
+print("ready", flush=True)
+seen = {}
+while sum(count >= 5 for count in seen.values()) < 4:
+    data, (_, kind, packet, _, _) = sock.recvfrom(65536)
+    if len(data) > 1000 and kind in (0x0800, 0x86dd):
+        version = data[0] >> 4
+        mark = data[1] if version == 4 else (data[0] << 4 & 0xf0) | data[1] >> 4
+        if data[9 if version == 4 else 6] == 6:
+            key = (version, packet == 4, mark)
+            seen[key] = seen.get(key, 0) + 1
+print(sorted(key for key in seen if seen[key] >= 5))
+"""
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0 or not shutil.which("ip"):
+            raise unittest.SkipTest("needs root and ip to make network namespaces")
+        cls.a, cls.b = "pyfa%d" % os.getpid(), "pyfb%d" % os.getpid()
+        script = """
+            ip netns add {a}; ip netns add {b}
+            ip link add v0 netns {a} type veth peer name v0 netns {b}
+            ip link add v1 netns {a} type veth peer name v1 netns {b}
+            ip -n {a} addr add 10.9.0.1/24 dev v0; ip -n {a} addr add fd09::1/64 dev v0 nodad
+            ip -n {b} addr add 10.9.0.2/24 dev v0; ip -n {b} addr add 10.9.0.3/24 dev v0
+            ip -n {b} addr add fd09::2/64 dev v0 nodad; ip -n {b} addr add fd09::3/64 dev v0 nodad
+            ip -n {a} addr add 10.9.1.1/24 dev v1; ip -n {b} addr add 10.9.1.2/24 dev v1
+            for n in {a} {b}; do
+                for d in lo v0 v1; do ip -n $n link set $d up; done
+                ip netns exec $n tc qdisc add dev v1 root tbf rate 20mbit burst 32k latency 50ms
+            done""".format(a=cls.a, b=cls.b)
+        cls.programs = []
+        if subprocess.call(["sh", "-e", "-c", script], stderr=subprocess.DEVNULL):
+            support.remove_namespaces(cls.a, cls.b)
+            raise unittest.SkipTest("network namespaces with veth and tbf cannot be made here")
+        for port in (5201, 5202):
+            server = support.Program(support.inside(cls.b) + support.OURS + (
+                "-s", "-p", port, "--rcv-timeout", "2000"))
+            cls.programs.append(server)
+            server.wait_for("Server listening")
+        # It takes longer than ten seconds: the other tests run meanwhile.
+        cls.slow = support.Program(support.inside(cls.a) + support.OURS + (
+            "-c", "10.9.1.2", "-p", "5202", "-n", "26M", "-J"))
+        cls.programs.append(cls.slow)
+
+    @classmethod
+    def tearDownClass(cls):
+        for program in cls.programs:
+            program.__exit__()
+        support.remove_namespaces(cls.a, cls.b)
+
+    def reach(self, host, words):
+        left = field.run(support.inside(self.a) + support.OURS + ("-J", "-c", host), words)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        return left.json()
+
+    # B04: iperf3 #637, #505, #860, #2059; pscheduler #819
+    def test_answer_from_another_address_of_the_server(self):
+        for host in ("10.9.0.2", "10.9.0.3", "fd09::2", "fd09::3"):
+            for words in ("-u -n 50K -b 10M", "-u -n 50K -b 10M -R"):
+                total = self.reach(host, words)["end"]["sum_received"]
+                self.assertGreaterEqual(total["bytes"], 50 * 1024)
+
+    # B23: iperf3 #225, #416: the link goes down
+    def test_link_that_goes_down(self):
+        server = self.programs[0]
+        count = server.out().count("(test #")
+        with support.Program(support.inside(self.a) + support.OURS + (
+                "-c", "10.9.0.2", "-t", "60", "-i", "0.2"), start_new_session=True) as program:
+            program.wait_for("sec ")
+            subprocess.check_call(["ip", "-n", self.a, "link", "set", "v0", "down"])
+            try:
+                server.wait_for("(test #", 30.0, count + 1)
+                left = field.run(support.inside(self.b) + support.OURS, "-c 10.9.0.3 -n 1M")
+            finally:
+                os.killpg(program.pid, signal.SIGKILL)
+                subprocess.check_call(["ip", "-n", self.a, "link", "set", "v0", "up"])
+                # nodad does not outlive the link
+                subprocess.call(["ip", "-n", self.a, "addr", "add", "fd09::1/64", "dev", "v0",
+                                 "nodad"], stderr=subprocess.DEVNULL)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+
+    # B21: iperf3 #596, #768: an amount on a slow link
+    def test_slow_link_an_amount_takes_the_time_it_takes(self):
+        left = self.slow.finish(60.0)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        end = left.json()["end"]
+        self.assertGreaterEqual(end["sum_received"]["bytes"], 26 * 2 ** 20)
+        self.assertGreater(end["sum_received"]["seconds"], 10.0)
+
+    # B50: iperf3 #638, PR #2047: both directions, and sockets of both families
+    def test_type_of_service_of_packets(self):
+        with support.Program(support.inside(self.b) + (sys.executable, "-c", MARKS)) as sniffer:
+            sniffer.wait_for("ready")
+            for host in ("10.9.0.2", "fd09::2"):
+                self.reach(host, "-t 1 -b 50M --bidir -S 0xb8")
+            self.assertEqual(sniffer.finish(30.0).out.split("\n")[1], str(
+                [(version, sent, 184) for version in (4, 6) for sent in (False, True)]))
+
+    # B65: iperf3 #496: the size that fits the path
+    def test_block_size_of_an_ethernet(self):
+        for host, length in (("10.9.0.2", 1448), ("fd09::2", 1428)):
+            document = self.reach(host, "-u -n 50K -b 10M")
+            self.assertEqual(document["start"]["test_start"]["blksize"], length)
+
+    # B46: iperf3 #1037: IPv6 switched off; sockets that are IPv6 only by default
+    def test_settings_of_the_system(self):
+        for words in ("net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.bindv6only=1"):
+            name = "pyfc%d" % os.getpid()
+            inside = support.inside(name)
+            self.addCleanup(subprocess.call, ["ip", "netns", "del", name],
+                            stderr=subprocess.DEVNULL)
+            subprocess.check_call(["ip", "netns", "add", name])
+            subprocess.check_call(["ip", "-n", name, "link", "set", "lo", "up"])
+            if subprocess.call(inside + ("sysctl", "-qw", words), stderr=subprocess.DEVNULL):
+                raise unittest.SkipTest("no such setting here: " + words)
+            with support.Program(inside + support.OURS + ("-s",)) as server:
+                server.wait_for("Server listening on 5201")
+                for more in ("-n 1M", "-u -n 10K"):
+                    left = field.run(inside + support.OURS, "-c 127.0.0.1 " + more)
+                    self.assertEqual((left.code, left.err), (0, ""), left)
+            subprocess.check_call(["ip", "netns", "del", name])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import unittest
 
-import fuzz
 import support
 import test_service
 
@@ -22,7 +21,7 @@ def names_of(pid):
     for thread in os.listdir("/proc/%d/task" % pid):
         with open("/proc/%d/task/%s/comm" % (pid, thread)) as handle:
             found.add(handle.read().strip())
-    for child in fuzz.children(pid):
+    for child in support.children(pid):
         found |= names_of(child)
     return found
 

@@ -2,81 +2,17 @@
 
 import errno
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import pyperf3
-from support import (OURS, Program, ServerCase, driver, free_port, run, run_pair, start_server,
-                     wait_for_listener, wait_until)
+from support import (OURS, Group, Program, ServerCase, children, driver, free_port, run, run_pair,
+                     start_server, wait_for_listener, wait_until)
 
 MEGABYTE = 1024 * 1024
-
-
-class Group:
-    """A control group with a limit on memory. Use it in a `with`; skips where none can be made."""
-
-    VERSIONS = (
-        ("/sys/fs/cgroup", "memory.max", "memory.current", "memory.events"),
-        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-         "memory.oom_control"))
-    made = 0
-
-    def __init__(self, megabytes):
-        Group.made += 1
-        for root, limit, self._usage, self._events in self.VERSIONS:
-            self.path = "%s/pyperf3-test-%d-%d" % (root, os.getpid(), Group.made)
-            try:
-                os.mkdir(self.path)
-            except OSError:
-                continue
-            self._limit = limit
-            if os.path.exists(os.path.join(self.path, limit)):
-                self.limit(megabytes)
-                return
-            os.rmdir(self.path)
-        raise unittest.SkipTest("no control group with a limit on memory can be made here")
-
-    def limit(self, megabytes):
-        with open(os.path.join(self.path, self._limit), "w") as handle:
-            handle.write(str(megabytes * MEGABYTE))
-
-    def enter(self):
-        """Put this process in: a preexec_fn."""
-        with open(os.path.join(self.path, "cgroup.procs"), "w") as handle:
-            handle.write("0")
-
-    def _read(self, name):
-        with open(os.path.join(self.path, name)) as handle:
-            return handle.read()
-
-    def usage(self):
-        """Return how many megabytes are in use."""
-        return int(self._read(self._usage)) // MEGABYTE
-
-    def kills(self):
-        return int(re.search(r"^oom_kill (\d+)", self._read(self._events), re.M).group(1))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *details):
-        for _ in range(200):
-            try:
-                os.rmdir(self.path)
-                return
-            except OSError:  # what was in it has not quite ended
-                time.sleep(0.01)
-
-
-def children(pid):
-    """Return the processes that a process has started."""
-    with open("/proc/%d/task/%d/children" % (pid, pid)) as handle:
-        return [int(word) for word in handle.read().split()]
 
 
 def threads(pid):
@@ -296,7 +232,8 @@ class Grants(unittest.TestCase):
             os.pipe = pipe
             try:
                 with self.assertRaises(error):
-                    pyperf3.Test(pyperf3.Settings(server=True), parameters, True, None, workforce)
+                    pyperf3.Test(pyperf3.make_transport(
+                        pyperf3.Settings(server=True), parameters, True), None, workforce)
             finally:
                 os.pipe = make
         make_test(refuse, OSError)

@@ -11,14 +11,19 @@ import re
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
 import unittest
 
 import captures
+import fakes
+import field
 import figures
+import modes
 import support
+from relay import Relay
 
 BUSY = "the server is busy running a test. try again later"
 MEBIBYTE = 1024 * 1024
@@ -35,118 +40,25 @@ def loopback(*arguments):
     return support.run(support.OURS + ("--loopback",) + arguments)
 
 
-def free_ports(count):
-    """Return the first of `count` ports in a row that nothing uses."""
-    for _ in range(200):
-        first = 10000 + int.from_bytes(os.urandom(2), "big") % 20000
-        with contextlib.ExitStack() as stack:
-            try:
-                for port in range(first, first + count):
-                    sock = stack.enter_context(socket.socket())
-                    sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
-    raise AssertionError("no %d free ports in a row" % count)
-
-
 # Every mode ###################################################################
-
-# name: arguments of the client, of the server, the host, a capture with the same members
-MODES = {
-    "forward": ("-t 1", "", "127.0.0.1", "json-tcp"),
-    "reverse": ("-t 1 -R", "", "127.0.0.1", "json-tcp-reverse"),
-    "bidir": ("-t 1 --bidir", "", "127.0.0.1", "json-tcp-bidir"),
-    "parallel_2": ("-t 1 -P 2", "", "127.0.0.1", "json-tcp-parallel2"),
-    "parallel_4": ("-t 1 -P 4", "", "127.0.0.1", None),
-    "parallel_4_reverse": ("-t 1 -P 4 -R", "", "127.0.0.1", None),
-    "bidir_parallel_2": ("-t 1 --bidir -P 2", "", "127.0.0.1", "json-tcp-bidir-parallel2"),
-    "threads_forward": ("-t 1 --threads", "--threads", "127.0.0.1", "json-tcp"),
-    "threads_reverse": ("-t 1 -R --threads", "--threads", "127.0.0.1", "json-tcp-reverse"),
-    "threads_bidir": ("-t 1 --bidir --threads", "--threads", "127.0.0.1", "json-tcp-bidir"),
-    "threads_parallel_4": ("-n 64M -P 4 --threads", "--threads", "127.0.0.1", None),
-    "threads_bytes": ("-n 64M --threads", "--threads", "127.0.0.1", "json-tcp-bytes"),
-    "bytes": ("-n 64M", "", "127.0.0.1", "json-tcp-bytes"),
-    "bytes_reverse": ("-n 64M -R", "", "127.0.0.1", None),
-    "bytes_bidir": ("-n 512M --bidir", "", "127.0.0.1", None),
-    "blocks": ("-k 100", "", "127.0.0.1", "json-tcp-blocks"),
-    "blocks_reverse": ("-k 100 -R", "", "127.0.0.1", None),
-    "omit": ("-O 1 -t 1", "", "127.0.0.1", "json-tcp-omit1"),
-    "omit_reverse": ("-O 1 -t 1 -R", "", "127.0.0.1", None),
-    "omit_and_interval": ("-O 1 -t 1 -i 0.7", "-i 0.7", "127.0.0.1", None),
-    "interval_0": ("-t 1 -i 0", "-i 0", "127.0.0.1", "json-interval-0"),
-    "interval_0.1": ("-t 1 -i 0.1", "-i 0.1", "127.0.0.1", "json-interval-0.5"),
-    "interval_0.3": ("-t 1 -i 0.3 -R", "-i 0.3", "127.0.0.1", None),
-    "interval_0.7": ("-t 1 -i 0.7 --bidir", "-i 0.7", "127.0.0.1", None),
-    "rate": ("-t 1 -b 20M", "", "127.0.0.1", "json-tcp-rate"),
-    "rate_reverse": ("-t 1 -b 20M -R", "", "127.0.0.1", None),
-    "rate_bidir": ("-t 1 -b 20M --bidir -P 2", "", "127.0.0.1", None),
-    "rate_and_burst": ("-t 1 -b 20M/20 -l 1K", "", "127.0.0.1", "json-tcp-rate"),
-    "length_small": ("-n 1M -l 100", "", "127.0.0.1", "json-tcp-bytes"),
-    "length_odd": ("-n 10M -l 7777", "", "127.0.0.1", "json-tcp-bytes"),
-    "length_large": ("-n 64M -l 1M", "", "127.0.0.1", "json-tcp-bytes"),
-    "window": ("-n 20M -w 64K", "", "127.0.0.1", "json-tcp-bytes"),
-    "mss": ("-n 20M -M 1000 -w 128K", "", "127.0.0.1", "json-mss-window"),
-    "no_delay": ("-n 10M -N", "", "127.0.0.1", "json-tcp-bytes"),
-    "congestion": ("-n 20M -C reno", "", "127.0.0.1", "json-congestion-reno"),
-    "congestion_reverse": ("-n 20M -C reno -R", "", "127.0.0.1", None),
-    "tos": ("-n 20M -S 0x10", "", "127.0.0.1", "json-tcp-bytes"),
-    "dscp": ("-n 20M --dscp ef", "", "127.0.0.1", "json-tcp-bytes"),
-    "ipv4": ("-n 20M -4", "-4", "localhost", "json-tcp-bytes"),
-    "ipv6": ("-n 20M -6", "", "::1", "json-ipv6"),
-    "bind": ("-n 20M -B 127.0.0.2", "", "127.0.0.1", "json-tcp-bytes"),
-    "zerocopy": ("-n 64M -Z", "", "127.0.0.1", "json-zerocopy"),
-    "zerocopy_reverse": ("-n 64M -Z -R", "", "127.0.0.1", "json-tcp-reverse"),
-    "zerocopy_bidir": ("-t 1 -Z --bidir", "", "127.0.0.1", "json-tcp-bidir"),
-    "skip_rx_copy": ("-n 64M --skip-rx-copy", "", "127.0.0.1", "json-tcp-bytes"),
-    "skip_rx_copy_reverse": ("-n 64M --skip-rx-copy -R", "", "127.0.0.1",
-                             "json-tcp-reverse"),
-    "repeating_payload": ("-n 20M --repeating-payload", "", "127.0.0.1", "json-tcp-bytes"),
-    "title_and_extra_data": ("-n 1M -T TITLE --extra-data extra", "", "127.0.0.1",
-                             "json-title-extra-data"),
-    "server_output": ("-n 64M --get-server-output", "", "127.0.0.1", "json-get-server-output"),
-}
 
 
 class Modes(figures.Case):
     """In every mode both ends give strict JSON whose figures agree, and iperf3's members."""
 
 
-def _both_in_json(mode):
-    client, server, host, _ = MODES[mode]
-    if host == "::1" and not figures.has_ipv6():
-        raise unittest.SkipTest("no IPv6 here")
-    return both(client + " -J", server + " -J", host)
+def _both_in_json(name):
+    return modes.in_json(both, modes.TCP[name])
 
 
-def _figures_test(mode):
-    def test(self):
-        left = _both_in_json(mode)
-        for program in left:
-            self.assertClean(program)
-        client, server = [program.json() for program in left]
-        self.check_pair(client, server)
-        self.assertGreater(client["end"]["sum_sent"]["bytes"], 0)
-        self.assertGreater(client["end"]["sum_received"]["bytes"], 0)
-        self.assertTrue(client["intervals"])
-    return test
+def _check(test, words, client, server):
+    test.check_pair(client, server)
+    test.assertTrue(client["intervals"])
+    modes.check_amounts(test, client["end"])
+    modes.check_tcp_options(test, words, client, server)
 
 
-def _members_test(mode):
-    def test(self):
-        left = _both_in_json(mode)
-        case = captures.Case(MODES[mode][3])
-        for program, side in zip(left, ("client", "server")):
-            expected, = captures.documents(case.out(side))
-            self.assertEqual(figures.shape(program.json()), figures.shape(expected), side)
-    return test
-
-
-for _mode in MODES:
-    setattr(Modes, "test_figures_agree_" + _mode.replace(".", "_"), _figures_test(_mode))
-    if MODES[_mode][3]:
-        setattr(Modes, "test_members_are_those_of_iperf3_" + _mode.replace(".", "_"),
-                _members_test(_mode))
+modes.add_tests(Modes, modes.TCP, functools.partial(modes.in_json, both), _check)
 
 
 class Start(figures.Case):
@@ -172,7 +84,7 @@ class Start(figures.Case):
         self.check_setup("bidir_parallel_2", bidir=1, num_streams=2)
 
     def test_end_conditions(self):
-        self.check_setup("bytes", duration=0, bytes=64 * MEBIBYTE, blocks=0)
+        self.check_setup("bytes", duration=0, bytes=20 * MEBIBYTE, blocks=0)
         self.check_setup("blocks", duration=0, bytes=0, blocks=100)
         self.check_setup("omit", duration=1, omit=1)
 
@@ -201,7 +113,7 @@ class Start(figures.Case):
             self.assertGreaterEqual(start["rcvbuf_actual"], 65536)
 
     def test_mss_replaces_the_default(self):
-        for start in self.start("mss"):
+        for start in self.start("mss_and_window"):
             self.assertEqual(start["tcp_mss"], 1000)
             self.assertNotIn("tcp_mss_default", start)
         for start in self.start("forward"):
@@ -209,7 +121,7 @@ class Start(figures.Case):
 
     @unittest.skipUnless(os.path.exists("/proc/net/tcp"), "needs Linux")
     def test_mss_holds_for_the_data(self):
-        client, _ = _both_in_json("mss")
+        client, _ = _both_in_json("mss_and_window")
         # With time stamps 12 bytes of each segment are theirs.
         windows = [interval["streams"][0]["snd_cwnd"] for interval in client.json()["intervals"]]
         self.assertTrue(all(window % 988 == 0 for window in windows)
@@ -274,7 +186,7 @@ class Ports(figures.Case):
     """-p, -B, --cport."""
 
     def local_ports(self, count, *arguments):
-        first = free_ports(count)
+        first = support.free_ports(count)
         client, _ = self.documents(("-n", "1M", "--cport", first) + arguments)
         ports = [each["local_port"] for each in client["start"]["connected"]]
         return ports, list(range(first, first + count))
@@ -1034,7 +946,7 @@ class ServerOutput(figures.Case):
         self.assertNotIn("server_output_text", client.json())
 
     def test_bidir_puts_it_between_the_directions(self):
-        client, server = both("-t 1 --bidir --get-server-output -i 0.2", "-i 0.2")
+        client, server = both("-t 1 -b 100M --bidir --get-server-output -i 0.2", "-i 0.2")
         self.assertClean(client)
         case = captures.Case("text-get-server-output-bidir")
         found, expected = [
@@ -1064,7 +976,7 @@ class ServerOutput(figures.Case):
             self.assertNotIn("server_output_text", support.run(command).json())
 
     def test_many_intervals_fit(self):
-        client, server = both("-t 1 -i 0.1 -P 32 --get-server-output -J", "-i 0.1 -J")
+        client, server = both("-t 1 -b 100M -i 0.1 -P 32 --get-server-output -J", "-i 0.1 -J")
         self.assertClean(client)
         self.check_relayed_document(client.json()["server_output_json"], server)
 
@@ -1159,8 +1071,8 @@ class Events(figures.Case):
         return pairs
 
     def test_sequence_and_members_are_those_of_iperf3(self):
-        for arguments, name in (("-t 1 -i 0.2", "stream-tcp"),
-                                ("-t 1 -i 0.2 --bidir", "stream-tcp-bidir")):
+        for arguments, name in (("-t 1 -b 100M -i 0.2", "stream-tcp"),
+                                ("-t 1 -b 100M -i 0.2 --bidir", "stream-tcp-bidir")):
             left = both(arguments + " --json-stream", "--json-stream -i 0.2")
             case = captures.Case(name)
             for program, side in zip(left, ("client", "server")):
@@ -1175,7 +1087,7 @@ class Events(figures.Case):
                     self.assertEqual(shapes[0], shapes[1])
 
     def test_events_make_up_a_document(self):
-        left = both("-t 1 -i 0.2 --json-stream", "--json-stream -i 0.2")
+        left = both("-t 1 -b 100M -i 0.2 --json-stream", "--json-stream -i 0.2")
         documents = []
         for program in left:
             events = self.events(program.out)
@@ -1187,7 +1099,7 @@ class Events(figures.Case):
         self.check_pair(*documents)
 
     def test_full_output(self):
-        left = both("-t 1 -i 0.2 --json-stream --json-stream-full-output",
+        left = both("-t 1 -b 100M -i 0.2 --json-stream --json-stream-full-output",
                     "-i 0.2 --json-stream --json-stream-full-output")
         for program, side in zip(left, ("client", "server")):
             self.assertClean(program)
@@ -1207,7 +1119,7 @@ class Events(figures.Case):
                          ["start", "interval", "end"])
 
     def test_jq_select(self):
-        client, _ = both("-t 1 -i 0.2 --json-stream", "--json-stream -i 0.2")
+        client, _ = both("-t 1 -b 100M -i 0.2 --json-stream", "--json-stream -i 0.2")
         events = self.events(client.out)
         rates = [data["sum"]["bits_per_second"] for event, data in events if event == "interval"]
         self.assertGreater(min(rates), 0)
@@ -1218,23 +1130,23 @@ class Events(figures.Case):
 
 # capture: our arguments for a test with the same lines
 TEXTS = {
-    "text-tcp": "-t 1 -i 0.2",
-    "text-tcp-reverse": "-t 1 -i 0.2 -R",
-    "text-tcp-bidir": "-t 1 -i 0.2 --bidir",
-    "text-tcp-parallel2": "-t 1 -i 0.2 -P 2",
-    "text-tcp-bidir-parallel2": "-t 1 -i 0.2 --bidir -P 2",
-    "text-tcp-reverse-parallel2": "-t 1 -i 0.2 -R -P 2",
-    "text-tcp-omit1": "-t 1 -i 0.2 -O 1",
-    "text-interval-0": "-t 1 -i 0",
-    "text-reverse-interval-0": "-t 1 -i 0 -R",
-    "text-single-interval-reverse": "-t 1 -i 1 -R",
+    "text-tcp": "-t 1 -b 100M -i 0.2",
+    "text-tcp-reverse": "-t 1 -b 100M -i 0.2 -R",
+    "text-tcp-bidir": "-t 1 -b 100M -i 0.2 --bidir",
+    "text-tcp-parallel2": "-t 1 -b 100M -i 0.2 -P 2",
+    "text-tcp-bidir-parallel2": "-t 1 -b 100M -i 0.2 --bidir -P 2",
+    "text-tcp-reverse-parallel2": "-t 1 -b 100M -i 0.2 -R -P 2",
+    "text-tcp-omit1": "-t 1 -b 100M -i 0.2 -O 1",
+    "text-interval-0": "-t 1 -b 100M -i 0",
+    "text-reverse-interval-0": "-t 1 -b 100M -i 0 -R",
+    "text-single-interval-reverse": "-t 1 -b 100M -i 1 -R",
     "text-tcp-verbose": "-t 1 -i 0.2 -V",
     "text-tcp-reverse-verbose": "-t 1 -i 0.2 -R -V",
     "text-tcp-bidir-verbose": "-t 1 -i 0.2 --bidir -V",
     "text-tcp-parallel2-verbose": "-t 1 -i 0.2 -P 2 -V",
     "text-tcp-bytes-verbose": "-n 1M -V",
     "text-tcp-blocks-verbose": "-k 10 -V",
-    "text-title": "-t 1 -i 0.2 -T MYTITLE",
+    "text-title": "-t 1 -b 100M -i 0.2 -T MYTITLE",
 }
 
 
@@ -1264,7 +1176,7 @@ class Text(figures.Case):
         self.assertNotIn("MYTITLE", server.out)
 
     def test_blanks_at_the_ends_of_lines(self):
-        client, server = both("-t 1 -i 0.2", "-i 0.2")
+        client, server = both("-t 1 -b 100M -i 0.2", "-i 0.2")
         for line in client.lines():
             if re.match(r"\[ +\d", line) and line.endswith(" "):
                 self.assertRegex(line, r"[KM]?Bytes {7}\Z")
@@ -1305,50 +1217,49 @@ class Consumers(figures.Case):
         return [awk(line) for line in client.lines() if all(word in line for word in words)]
 
     def test_number_of_fields(self):
-        for arguments in ("-t 1 -i 0.2", "-t 1 -i 0.2 --bidir"):
+        for arguments in ("-t 1 -b 100M -i 0.2", "-t 1 -i 0.2 --bidir"):
             for row in self.rows(arguments, "sender"):
                 self.assertEqual(len(row) - 1, 10, row)
             for row in self.rows(arguments, "receiver"):
                 self.assertEqual(len(row) - 1, 9, row)
-        self.assertEqual([len(row) - 1 for row in self.rows("-t 1 -i 0.2 -P 2", "SUM", "sender")],
-                         [9])
-        self.assertEqual(
-            [len(row) - 1 for row in self.rows("-t 1 -i 0.2 -P 2", "SUM", "receiver")], [8])
+        for word, count in (("sender", 9), ("receiver", 8)):
+            row, = self.rows("-t 1 -b 100M -i 0.2 -P 2", "SUM", word)
+            self.assertEqual(len(row) - 1, count, row)
 
     def test_fields_of_rate_and_transfer(self):
         for word in ("sender", "receiver"):
-            row, = self.rows("-t 1 -i 0.2", word)
+            row, = self.rows("-t 1 -b 100M -i 0.2", word)
             self.assertRegex(row[5], self.RATE)
             self.assertRegex(row[6], r"\A[KMGT]?Bytes\Z")
             self.assertRegex(row[7], self.RATE)
             self.assertRegex(row[8], r"\A[KMGT]?bits/sec\Z")
-            row, = self.rows("-t 1 -i 0.2 -P 2", "SUM", word)
+            row, = self.rows("-t 1 -b 100M -i 0.2 -P 2", "SUM", word)
             self.assertRegex(row[4], self.RATE)
             self.assertRegex(row[6], self.RATE)
             self.assertRegex(row[7], r"\A[KMGT]?bits/sec\Z")
 
     def test_fields_from_the_end(self):
-        row, = self.rows("-t 1 -i 0.2", "receiver")
+        row, = self.rows("-t 1 -b 100M -i 0.2", "receiver")
         self.assertRegex(row[-3], self.RATE)
         self.assertRegex(row[-2], r"bits/sec\Z")
 
     def test_retransmits_are_the_ninth_field(self):
-        row, = self.rows("-t 1 -i 0.2", "sender")
+        row, = self.rows("-t 1 -b 100M -i 0.2", "sender")
         self.assertRegex(row[9], r"\A\d+\Z")
 
     def test_roles_stick_to_the_number(self):
-        for row in self.rows("-t 1 -i 0.2 --bidir", "sec", "[TX-C]"):
+        for row in self.rows("-t 1 -b 100M -i 0.2 --bidir", "sec", "[TX-C]"):
             self.assertEqual(row[2], "4][TX-C]")
-        for row in self.rows("-t 1 -i 0.2 --bidir", "sec", "[RX-C]"):
+        for row in self.rows("-t 1 -b 100M -i 0.2 --bidir", "sec", "[RX-C]"):
             self.assertEqual(row[2], "6][RX-C]")
 
     def test_last_rate_in_megabits(self):
-        client, _ = both("-t 1 -i 0.2 -f m", "-i 0.2")
+        client, _ = both("-t 1 -b 100M -i 0.2 -f m", "-i 0.2")
         rates = [awk(line)[7] for line in client.lines() if "sender" in line]
         self.assertRegex(rates[-1], self.RATE)
 
     def test_order_of_the_last_lines(self):
-        client, _ = both("-t 1 -i 0.2", "-i 0.2")
+        client, _ = both("-t 1 -b 100M -i 0.2", "-i 0.2")
         lines = client.lines()
         self.assertRegex(lines[-6], r"\A- - - ")
         self.assertRegex(lines[-5], r"\A\[ ID\] Interval")
@@ -1357,7 +1268,7 @@ class Consumers(figures.Case):
         self.assertEqual(lines[-2:], ["", "iperf Done."])
 
     def test_patterns_of_parsers(self):
-        client, server = both("-t 1 -i 0.2", "-i 0.2")
+        client, server = both("-t 1 -b 100M -i 0.2", "-i 0.2")
         self.assertRegex(server.out, r"Accepted connection from ([^,]+), port (\d+)")
         self.assertRegex(server.out, r"Server listening on \d+ \(test #(\d+)\)")
         self.assertRegex(client.out, r"local (\S+) port (\d+) connected to (\S+) port (\d+)")
@@ -1661,3 +1572,249 @@ class Loopback(figures.Case):
                         program.finish()
             self.check_session_is_empty(client)
             self.check_session_is_empty(server)
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    # B09: iperf3 #1662; riperf3 #198, #205
+    def test_argparse_is_not_getopt(self):
+        real = support.real("3.22")
+        refused = ["-c x -t -1", "-c x -u -l 10", "-c x -i 0.01", "-c x -P 129", "-c x -R --bidir",
+                   "-c x -n 1 -t 1", "-s -c x", "-s -t 1", "-c x -D", "--ver", "", "-c x --nosuch",
+                   "-c x -p"]
+        for (words,), (ours, theirs) in support.together(
+                lambda words: (field.run(support.OURS, words), field.run(real, words)),
+                [(words,) for words in refused]):
+            self.assertEqual((ours.code, ours.out), (1, ""), words)
+            self.assertEqual(*[re.sub(r"(?m)^(\S*/)?iperf3:", "NAME:", support.as_iperf3(left.err))
+                               for left in (ours, theirs)], msg=words)
+        self.assertIn("is ambiguous; possibilities: ", field.run(support.OURS, "--ver").err)
+        self.assertIn("test duration valid values are 0 to 86400 seconds",
+                      field.run(support.OURS, "-c x -t -1").err)
+        left = field.run(support.OURS, "--help")
+        self.assertEqual((left.code, left.err), (0, ""))
+        self.assertIn("--json-stream", left.out)
+        for (words, expected), (left, _) in field.abreast(
+                lambda words, _: support.run_pair(support.OURS, support.OURS,
+                                                  ("-J", "-b", "10M") + words), [
+                    (("-P4", "-t1", "-i.5"), {"num_streams": 4, "duration": 1}),
+                    (("-Rt1",), {"reverse": 1, "duration": 1}),
+                    (("--parallel=4", "-n", "1K"), {"num_streams": 4, "bytes": 1024}),
+                    (("--par", "2", "--rev", "-n", "1K"), {"num_streams": 2, "reverse": 1}),
+                    (("-n", "0", "-t", "1"), {"bytes": 0, "duration": 1}),
+                    (("-k", "0", "-t", "1"), {"blocks": 0, "duration": 1}),
+                    (("stray", "", "-n", "1K", "--", "stray", ""), {"bytes": 1024})]):
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            setup = left.json()["start"]["test_start"]
+            self.assertEqual({name: setup[name] for name in expected}, expected)
+        port = support.free_port()
+        with support.Program(support.OURS + ("-1s", "-p%d" % port)) as server:
+            support.wait_for_listener(server, port)
+            self.honest(port)
+            self.assertEqual(server.finish(20.0).code, 0)
+
+    # B33: riperf3 #56, #73, #334; iperf3 #768
+    def test_1000_for_rates_and_1024_for_sizes(self):
+        for (words, expected), left in support.together(
+                lambda words, _: field.run(support.OURS, "--loopback -J " + words), [
+                    ("-b 1.5m -n 1K", {"target_bitrate": 1500000}),
+                    ("-b 1K -n 1 -l 1", {"target_bitrate": 1000}),
+                    ("-n 1K -l 1k", {"bytes": 1024, "blksize": 1024}),
+                    ("-b 10M/100 -l 10 -n 1K", {"target_bitrate": 10000000}),
+                    ("-w 64K -n 1K", {"sock_bufsize": 65536})]):
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            start = left.json()["start"]
+            found = dict(start, **start["test_start"])
+            self.assertEqual({name: found[name] for name in expected}, expected)
+        self.assertGreaterEqual(start["sndbuf_actual"], 65536)
+        row = r"(\d+\.\d+)-(\d+\.\d+) +sec +(\S+) (\S+) +(\S+) (\S+)"
+        for (letter, unit), left in field.abreast(
+                lambda letter, unit: field.run(
+                    support.OURS, "--loopback -t 1 -b 80M -l 10K -f " + letter),
+                [(letter, prefix + ("bits/sec" if letter.islower() else "Bytes/sec"))
+                 for letter, prefix in zip("kmgtKMGT", "KMGTKMGT")]):
+            start, end, size, size_unit, rate, rate_unit = re.findall(row, left.out)[-1]
+            self.assertEqual((rate_unit, size_unit), (unit, "MBytes"), left)
+            if letter in "kmKM":
+                # 1024 for sizes; rates of bits are counted in 1000
+                step = 1000.0 if letter.islower() else 1024.0
+                power = "kmKM".index(letter) % 2 + 1
+                got = float(rate) * step ** power * (0.125 if letter.islower() else 1.0)
+                self.assertAlmostEqual(got * (float(end) - float(start)) / 2 ** 20,
+                                       float(size), delta=0.02 * float(size))
+
+    # B34: riperf3 #317, #328; pscheduler, zosbase: what wrappers type
+    def test_atoi_is_lenient(self):
+        for (words, expected), (left, _) in support.together(
+                lambda words, _: support.run_pair(support.OURS, support.OURS,
+                                                  words + ("-J", "-b", "10M")), [
+                    (("-t", "1s"), {"duration": 1}),
+                    (("-O", "0.9", "-t", "1.9"), {"omit": 0, "duration": 1}),
+                    (("", "-n", "1K"), {"bytes": 1024})]):
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            setup = left.json()["start"]["test_start"]
+            self.assertEqual({name: setup[name] for name in expected}, expected)
+        server, port = self.serve()
+        self.honest("%dx" % port, "--bandwidth 0 -n 1M")
+        left = field.client(port, "--length 16B")  # iperf3 before 3.21 took it for 16
+        self.assertEqual(left.code, 1)
+        self.assertIn("parameter error - invalid unit value or suffix: '16B'\n", left.err)
+        left = field.client(port, "-t abc")  # iperf3 takes it for 0, that is, without an end
+        self.assertEqual((left.code, left.out), (1, ""), left)
+        self.assertIn("parameter error", left.err)
+
+    # B20: riperf3 #119, #21
+    def test_zero_means_unlimited_and_absent_means_default(self):
+        server, port = self.serve("-J")
+        for number, parameters in enumerate((
+                {"len": 131072, "reverse": True, "surprise": [1, {"x": None}]},
+                {"reverse": True, "bandwidth": 0, "num": 0, "blockcount": 0, "omit": 0})):
+            document = {"tcp": True, "time": 1, "parallel": 1, "client_version": "3.1"}
+            if number:
+                document = {"tcp": True, "time": 1}  # all else is absent
+            document.update(parameters)
+            with fakes.connect(port) as control, fakes.connect(port) as data:
+                control.sendall(fakes.COOKIE + fakes.frame(document))
+                self.assertEqual(fakes.receive(control, 2), b"\x09\x0a")
+                data.sendall(fakes.COOKIE)
+                self.assertEqual(fakes.receive(control, 2), b"\x01\x02")
+                # ten seconds at the rate that is UDP's default
+                self.assertEqual(len(fakes.receive(data, 10 << 17)), 10 << 17)
+                control.sendall(b"\x0c")
+        support.wait_until(lambda: server.out().count("\n}") >= 2, "two documents")
+        for document in captures.documents(server.out()):
+            setup = document["start"]["test_start"]
+            self.assertEqual([setup[name] for name in (
+                "num_streams", "blksize", "omit", "duration", "bytes", "blocks", "reverse",
+                "target_bitrate")], [1, 131072, 0, 1, 0, 0, 1, 0])
+        for words, (left, _) in support.together(lambda *words: field.pair(*words), [
+                ("-t 1 -n 0 -J",), ("-t 1 -k 0 -J -b 10M",), ("-u -b 0 -t 1 -J",)]):
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            document = left.json()
+            self.assertEqual(document["start"]["test_start"]["duration"], 1)
+            self.assertGreaterEqual(document["end"]["sum_sent"]["seconds"], 1.0)
+            if "-u" in words[0]:
+                self.assertEqual(document["start"]["test_start"]["target_bitrate"], 0)
+                self.assertGreater(document["end"]["sum_sent"]["bits_per_second"], 10 << 20)
+
+    # B11: iperf3 #613, #826, #520
+    def test_numbers_that_are_not_json(self):
+        def starved(words):
+            server, port = self.serve("-1", "-J")
+            with Relay(port, lambda way, flow, number, data: [data] if number == 1 else []) as path:
+                return field.client(path.port, words + " -J"), server.finish(20.0)
+
+        def whole(words):
+            return field.pair(words + " -J", "-J")
+
+        def interrupted(words):
+            server, port = self.serve("-1", "-J")
+            idle = support.descriptors(server.pid)
+            with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-i", "0.2", "-J")
+                                 + tuple(words.split())) as program:
+                # until there is a data connection, too
+                support.wait_until(lambda: support.descriptors(server.pid) > idle + 1, "a test")
+                return self.end(program, signal.SIGINT), server.finish(20.0)
+        found = field.abreast(lambda function, words: function(words), [
+            (starved, "-u -t 1 -b 100K -l 1000"), (starved, "-u -t 1 -b 100K -l 1000 -R"),
+            (whole, "-u -t 1 -b 1k"), (whole, "-n 1"), (whole, "-n 1 -l 1 -R"), (whole, "-u -n 1"),
+            (interrupted, "-t 1 -O 30"), (interrupted, "-u -t 1 -O 30")])
+        for _, programs in found[:2]:
+            for program in programs:
+                self.assertEqual((program.code, program.err), (0, ""), program)
+                self.assertEqual(program.json()["end"]["sum"]["lost_percent"], 0)
+        for _, programs in found:
+            for program in programs:
+                self.assertIn("end", program.json())  # which refuses NaN and Infinity
+
+    # B12: iperf3 #1223, #856; openwisp-monitoring and zosbase read both outputs as one
+    def test_warnings_on_standard_output_spoil_json(self):
+        warning = "warning: %s\n"
+        for (words, text), (left, _) in support.together(lambda words, _: field.pair(words), [
+                ("-J -n 1M -f m",
+                 warning % "Report format (-f) flag ignored with JSON output (-J)"),
+                ("-J -n 1M -V",
+                 warning % "Verbose output (-v) may interfere with JSON output (-J)"),
+                ("-J -n 1M --timestamps", ""), ("-J -n 1M", ""),
+                ("-J -u -n 120000 -b 100M -l 60000", None), ("-J -n 1M -d", None)]):
+            self.assertEqual(left.code, 0, left)
+            self.assertGreater(left.json()["end"]["sum_sent"]["bytes"], 0)
+            if text is not None:
+                self.assertEqual(left.err, text)
+            else:
+                self.assertIn("State change" if "-d" in words else "block size 60000 exceeds TCP"
+                              " MSS", left.err)
+        command = (sys.executable, "-B", "-W", "always", support.PROGRAM)
+        for words in ("-n 1M", "-n 1M -R -P 2", "-u -n 10K"):
+            self.assertClean(field.run(command, "--loopback " + words))
+
+    # B39: iperf3 #1716, #1688; riperf3 #225
+    def test_a_server_prints_one_document_per_test(self):
+        left, other = field.pair("-n 1M", "-J")
+        self.assertNotIn("error", other.json())
+        server, port = self.serve("-1", "-J")
+        fakes.connect(port).close()
+        left = self.end(server)
+        self.assertEqual(len(captures.documents(left.out)), 1)
+        self.assertIn("error", left.json())
+        server, port = self.serve("-J")
+        with fakes.connect(port) as sock:
+            sock.sendall(b"junk" * 20)
+            sock.shutdown(socket.SHUT_WR)
+            fakes.receive(sock, 1000)
+        self.honest(port, "-n 1M --get-server-output")
+        self.assertIn("end", self.honest(port, "-n 1M --get-server-output -J").json()[
+            "server_output_json"])
+        documents = captures.documents(self.end(server).out)
+        self.assertEqual(["error" in each for each in documents], [True, False, False, True])
+        path = os.path.join(self.folder(), "log")
+        server, port = self.serve("-J", "--logfile", path)
+
+        def logged():
+            with open(path) as file:
+                return file.read()
+        for number in (1, 2, 3):
+            self.honest(port)
+            support.wait_until(lambda: logged().count("\n}") == number, "document %d" % number)
+        self.assertEqual(len(captures.documents(logged())), 3)
+
+    # B41: iperf3 PR #1098; riperf3 #62; autobrr/netronome
+    def test_json_stream(self):
+        def events(left):
+            found = [json.loads(line) for line in left.lines()]
+            for line, event in zip(left.lines(), found):
+                self.assertEqual(list(event), ["event", "data"])
+                self.assertTrue(line.startswith('{"event":"%s","data":' % event["event"]), line)
+            return [event["event"] for event in found], found[-1]["data"]
+        left, _ = field.pair("-J --json-stream -t 1 -i 0.5 -b 10M")
+        names, _ = events(left)
+        self.assertEqual((left.code, names[0], names[-1]), (0, "start", "end"))
+        self.assertEqual(set(names[1:-1]), {"interval"})
+        left = field.client(support.free_port(), "-J --json-stream")
+        self.assertEqual((left.code, events(left)), (1, (["error", "end"], {})), left)
+        _, port = self.serve()
+        with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "60", "-i", "0.2",
+                                             "-b", "10M", "--json-stream")) as program:
+            program.wait_for('"event":"interval"')
+            left = self.end(program, signal.SIGINT)
+        names, data = events(left)
+        self.assertEqual((left.code, names[-2:]), (0, ["error", "end"]))
+        self.assertEqual(len(data["streams"]), 1)
+
+    # B31: iperf3 #439, #1052, #1090, #1820, #1192; riperf3 #102, #116
+    def test_low_rates_of_tcp(self):
+        for (words, rate, streams, block), (left, _) in field.abreast(
+                lambda words, *_: self.pair(tuple((words + " -J").split())), [
+                    ("-b 100k -t 2", 1e5, 1, 1250), ("-b 1M -t 2 -i 1", 1e6, 1, 12500),
+                    ("-b 10M/100 -l 1000 -t 1", 1e7, 1, 100000), ("-b 1M -P 2 -t 1", 1e6, 2, 12500),
+                    ("-b 1M -R -t 1", 1e6, 1, 12500)]):
+            document = left.json()
+            setup, sent = document["start"]["test_start"], document["end"]["sum_sent"]
+            self.assertEqual(setup["target_bitrate"], rate)
+            self.assertLessEqual(setup["blksize"] * (100 if "/" in words else 1), block)
+            most = streams * (rate / 8 * sent["seconds"] * 1.02 + 2 * block)
+            self.assertLessEqual(sent["bytes"], most, words)
+            self.assertGreater(sent["bytes"], 0.5 * streams * rate / 8 * sent["seconds"], words)
+            if "-P 2" in words:
+                self.assertGreater(sent["bytes"], 1e6 / 8)  # of each stream, not of both

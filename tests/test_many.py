@@ -13,10 +13,10 @@ import time
 import types
 import unittest
 
+import fakes
 import pyperf3
-import datagrams
 import support
-from test_hostile import receive
+from fakes import receive
 
 LINE = re.compile(r"#\d+: |-{59}\Z|Server listening on ")
 
@@ -24,20 +24,6 @@ LINE = re.compile(r"#\d+: |-{59}\Z|Server listening on ")
 def client(port, *arguments, **more):
     return support.run(more.get("program", support.OURS)
                        + ("-c", more.get("host", "127.0.0.1"), "-p", port) + arguments)
-
-
-def at_once(functions):
-    """Call functions in threads of their own; returns what they return, in order."""
-    results = [None] * len(functions)
-
-    def call(number):
-        results[number] = functions[number]()
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(len(functions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
 
 
 class Case(support.ServerCase):
@@ -60,7 +46,7 @@ class SeveralClients(Case):
         port = self.serve("--max-clients", "16", "-J")
         kinds = ("", "-R", "--bidir", "-P 2", "-u -b 1M -l 1000", "-u -b 1M -l 1000 -R",
                  "-u -b 1M -l 1000 --bidir -P 2", "-w 100K")
-        results = at_once([
+        results = support.at_once([
             lambda words=words: client(port, "-t", "1", "-J", *words.split())
             for words in kinds * 2])
         self.assertAllWorked(results)
@@ -91,7 +77,7 @@ class SeveralClients(Case):
 
     def test_lines_name_their_test(self):
         port = self.serve("--max-clients", "4", "-i", "0.2")
-        self.assertAllWorked(at_once([
+        self.assertAllWorked(support.at_once([
             lambda words=words: client(port, "-t", "1", *words.split())
             for words in ("", "-R", "-P 2", "-u -b 1M")]))
         self.server.wait_for("Server listening on", count=2)
@@ -107,7 +93,7 @@ class SeveralClients(Case):
 
     def test_events_name_their_test(self):
         port = self.serve("--max-clients", "3", "--json-stream")
-        self.assertAllWorked(at_once([lambda: client(port, "-t", "1") for _ in range(3)]))
+        self.assertAllWorked(support.at_once([lambda: client(port, "-t", "1") for _ in range(3)]))
         events = [json.loads(line) for line in self.server.out().split("\n") if line]
         for number in (1, 2, 3):
             names = [event["event"] for event in events if event["test"] == number]
@@ -156,8 +142,8 @@ class SeveralClients(Case):
 
     def test_window_of_one_was_inherited_by_another(self):
         port = self.serve("--max-clients", "3")
-        windowed, cookie = support.set_up(port, window=4096)
-        plain, other = support.set_up(port)
+        windowed, cookie = fakes.set_up(port, window=4096)
+        plain, other = fakes.set_up(port)
         scales = []
         for name in (other, cookie):
             with socket.create_connection(("127.0.0.1", port), 20.0) as sock:
@@ -179,7 +165,7 @@ class SeveralClients(Case):
     def test_real_clients_beside_ours(self):
         port = self.serve("--max-clients", "8")
         programs = [support.real("3.22"), support.real("3.9"), support.OURS]
-        results = at_once([
+        results = support.at_once([
             lambda program=program, words=words: client(port, "-t", "1", *words.split(),
                                                         program=program)
             for program in programs for words in ("-P 2", "-u -b 1M")])
@@ -198,7 +184,7 @@ class Places(Case):
 
     def test_late_data_connection_was_taken_into_a_failed_test(self):
         port = self.serve("--max-clients", "2")
-        sock, cookie = support.set_up(port, parallel=2)
+        sock, cookie = fakes.set_up(port, parallel=2)
         with sock, socket.create_connection(("127.0.0.1", port), 20.0) as first:
             first.sendall(cookie)
             self.server.wait_for("connected to")
@@ -215,7 +201,7 @@ class Places(Case):
         port = self.serve("--max-clients", "2")
         silent = []
         for _ in range(2):
-            sock, cookie = support.set_up(port, time=0)
+            sock, cookie = fakes.set_up(port, time=0)
             data = socket.create_connection(("127.0.0.1", port), 20.0)
             data.sendall(cookie)
             self.assertEqual(sock.recv(1), b"\x01")
@@ -259,7 +245,7 @@ class Places(Case):
         port = self.serve()
         self.silent_connections(port, 600)
         self.assertAllWorked([client(port, "-n", "1M")])
-        self.assertLess(datagrams.descriptors(self.server.pid), pyperf3.MAX_PENDING + 50)
+        self.assertLess(support.descriptors(self.server.pid), pyperf3.MAX_PENDING + 50)
 
     @unittest.skipUnless(sys.platform.startswith("linux"), "needs /proc")
     def test_silent_connections_had_all_the_descriptors(self):
@@ -267,11 +253,11 @@ class Places(Case):
         self.silent_connections(port, 200)
         for more in ((), ("-P", "20"), ("-P", "20", "-R"), ("-u", "-P", "4")):
             self.assertAllWorked([client(port, "-n", "1M", *more)])
-        self.assertLess(datagrams.descriptors(self.server.pid), 40)
+        self.assertLess(support.descriptors(self.server.pid), 40)
 
     def test_silent_set_ups_of_udp_held_up_others_of_their_address_for_ten_seconds_each(self):
         port = self.serve("--max-clients", "8")
-        silent = [support.set_up(port, protocol="UDP", length=1400)[0]]
+        silent = [fakes.set_up(port, protocol="UDP", length=1400)[0]]
         for _ in range(3):  # which have to wait for their turn
             sock = socket.create_connection(("127.0.0.1", port), 20.0)
             sock.sendall(pyperf3.make_cookie())
@@ -296,7 +282,7 @@ class Turns(Case):
 
     def hog(self, port):
         """Set up streams at leisure, for others to wait behind; returns the control connection."""
-        sock, _ = support.set_up(port, protocol="UDP", length=1400, parallel=120)
+        sock, _ = fakes.set_up(port, protocol="UDP", length=1400, parallel=120)
         self.addCleanup(sock.close)
         over = threading.Event()
 
@@ -383,7 +369,7 @@ class Doors(unittest.TestCase):
             thread.start()
             while not support.listens(port):
                 time.sleep(0.01)
-            sockets = [support.set_up(port, source, protocol="UDP", length=1400)[0]
+            sockets = [fakes.set_up(port, source, protocol="UDP", length=1400)[0]
                        for source in ("127.0.0.2", "127.0.0.3")]
             failing.append(True)
             hello = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -484,7 +470,7 @@ class ManyTests(Case):
             self.assertAllWorked([client(port, "-n", "1M", program=real)])
         for chain in chains:
             self.assertEqual(chain.communicate(timeout=60)[0], b"")
-        self.assertAllWorked(at_once([lambda: client(port, "-n", "1M") for _ in range(16)]))
+        self.assertAllWorked(support.at_once([lambda: client(port, "-n", "1M") for _ in range(16)]))
         self.server.wait_for("(test #%d)" % (10 + 4 * 23 + 8 + 16 + 1))
         after = self.figures()
         self.assertLess(after[0], before[0] + 4096, (before, after))

@@ -3,10 +3,12 @@
 import contextlib
 import io
 import itertools
+import signal
 import sys
 import threading
 import unittest
 
+import field
 import pyperf3
 import support
 
@@ -214,7 +216,7 @@ print(result.error, result.reverse, result.type, result.received_Mbps > 0, resul
         server, port = support.start_server(support.OURS, "-1")
         with server:
             left = support.run((sys.executable, "-c", code, port),
-                               env=support.environment(PYTHONPATH=support.ROOT))
+                               env=support.environment(PYTHONPATH=support.LIBRARY))
         self.assertEqual((left.out, left.err), ("None True client True %d\n" % port, ""))
 
     def test_they_are_clients_and_servers(self):
@@ -267,7 +269,7 @@ for event in pyperf3.Client(settings):
         server, port = support.start_server(support.OURS, "-1")
         with server:
             left = support.run((sys.executable, "-c", code, port),
-                               env=support.environment(PYTHONPATH=support.ROOT))
+                               env=support.environment(PYTHONPATH=support.LIBRARY))
         self.assertEqual(left.code, 0, left)
         count, seconds = left.out.split()
         self.assertGreater(int(count) * 8 / float(seconds), 0.8 * 4e6)
@@ -346,8 +348,94 @@ sys.exit("%r" % failures if failures else 0)
 """
         left = support.run((sys.executable, "-B", "-W", "error", "-c", code,
                             str(support.free_port())),
-                           env=support.environment(PYTHONPATH=support.ROOT))
+                           env=support.environment(PYTHONPATH=support.LIBRARY))
         self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    # B56: iperf3-python #37, #50; Home Assistant runs clients in threads
+    def test_runs_again_and_again_and_in_threads(self):
+        code = """
+import os, signal, socket, sys, threading, tracemalloc
+import pyperf3
+failures = []
+def state():
+    return (socket.getdefaulttimeout(), sys.getswitchinterval(), threading.active_count(),
+            [signal.getsignal(number) for number in (2, 13, 15)], os.getcwd(),
+            len(os.listdir("/proc/self/fd")))
+def serve(port):
+    server = pyperf3.Server(pyperf3.Settings(server=True, bind="127.0.0.1", port=port))
+    events = iter(server)
+    next(events)
+    thread = threading.Thread(target=lambda: [None for _ in events])
+    thread.start()
+    return server, thread
+def client(port, times=1, **more):
+    try:
+        for _ in range(times):
+            got = pyperf3.Client(pyperf3.Settings(client="127.0.0.1", port=port, bytes="100K",
+                                                  **more)).run()
+            assert got["end"]["sum_received"]["bytes"] >= 102400, got["end"]
+    except BaseException as error:
+        failures.append(repr(error))
+ports = [int(word) for word in sys.argv[1:]]
+before = state()
+servers = [serve(port) for port in ports[:2]]
+client(ports[0], 10)
+tracemalloc.start()
+client(ports[0], 3)
+low = tracemalloc.get_traced_memory()[0]
+client(ports[0], 20)
+high = tracemalloc.get_traced_memory()[0]
+tracemalloc.stop()
+threads = [threading.Thread(target=client, args=(port, 5), kwargs={"reverse": True})
+           for port in ports[:2]]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+for _ in range(3):
+    try:
+        pyperf3.Client(pyperf3.Settings(client="127.0.0.1", port=ports[2])).run()
+        failures.append("no error")
+    except pyperf3.IperfError as error:
+        if error.number != 103:
+            failures.append(repr(error))
+client(ports[0])
+for server, thread in servers:
+    server.stop()
+    thread.join()
+after = state()
+if failures or before != after or high - low > 1000000:
+    sys.exit("%r" % ((failures, before, after, high - low),))
+"""
+        ports = tuple(support.free_port() for _ in range(3))
+        left = support.run((sys.executable, "-B", "-W", "error", "-c", code) + ports,
+                           env=support.environment(PYTHONPATH=support.LIBRARY))
+        self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
+
+    # B58: iperf3 #7, #1205; iperf3-python #29
+    def test_a_library_does_not_end_the_process(self):
+        def fail(**values):
+            with self.assertRaises(pyperf3.IperfError) as caught:
+                pyperf3.Client(pyperf3.Settings(**values)).run()
+            return caught.exception
+        error = fail(client="127.0.0.1", port=support.free_port())
+        self.assertEqual((error.number, str(error), error.document["end"]),
+                         (103, field.REFUSED, {}))
+        error = fail(client="no-such-host.invalid")
+        self.assertEqual(error.number, 103)
+        self.assertEqual(fail(client="127.0.0.1", parallel=1000).number, 6)
+        self.assertEqual(fail(client="127.0.0.1", length="x").number, 38)
+        server, port = self.serve()
+        timer = threading.Timer(1.0, server.signal, (signal.SIGKILL,))
+        timer.start()
+        error = fail(client="127.0.0.1", port=port, time=60, interval=0.1, bitrate="10M")
+        timer.join()
+        self.assertEqual((error.number, str(error)), (109, field.CLOSED))
+        self.assertGreater(len(error.document["intervals"]), 1)
 
 
 if __name__ == "__main__":

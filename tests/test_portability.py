@@ -3,6 +3,7 @@
 These run with the interpreter that runs the tests; tests/matrix.py goes through all of them.
 """
 
+import ast
 import json
 import os
 import re
@@ -15,7 +16,8 @@ import time
 import unittest
 import zipfile
 
-import datagrams
+import field
+import matrix
 import support
 
 SHORT = ("--loopback", "-n", "1M")
@@ -168,7 +170,7 @@ class Flags(unittest.TestCase):
                 with open(support.PROGRAM, "rb") as source:
                     return support.run(tuple(command) + mode, **dict(more, stdin=source))
             return support.run(tuple(command) + mode, **more)
-        for mode, left in datagrams.together(run, self.MODES):
+        for mode, left in support.together(run, self.MODES):
             with self.subTest(mode=mode):
                 self.assertEqual((left.code, left.err), (0, ""), left)
                 if "-J" in mode:
@@ -188,7 +190,7 @@ class Flags(unittest.TestCase):
             arguments = arguments.replace(mode.replace(" ", "_")[:20] + "in", "in").split()
             return support.run(flags + (support.PROGRAM, "--loopback") + tuple(arguments))
         modes = EVERYWHERE + tuple(mode for mode, _ in LACKED[:2]) + ("-n 1M --skip-rx-copy",)
-        for (mode,), left in datagrams.together(run, [(mode,) for mode in modes]):
+        for (mode,), left in support.together(run, [(mode,) for mode in modes]):
             with self.subTest(mode=mode):
                 self.assertEqual((left.code, left.err), (0, ""), left)
         # errors, and a daemon
@@ -279,7 +281,7 @@ class Flags(unittest.TestCase):
                 return client, server.finish(20.0)
         cases = [(closed, more) for closed in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
                  for more in (("-J", "--bidir"), ("-V", "-u", "-P", "2", "-b", "10M"))]
-        for (closed, more), ends in datagrams.together(run, cases):
+        for (closed, more), ends in support.together(run, cases):
             for left in ends:
                 with self.subTest(closed=closed, more=more):
                     self.assertEqual((left.code, left.err), (0, ""), left)
@@ -332,7 +334,7 @@ class Flags(unittest.TestCase):
 
     def test_a_client_with_too_few_descriptors_says_so(self):
         ours = ("bash", "-c", 'ulimit -n 64; exec "$@"', "bash") + support.OURS
-        for mode, left in datagrams.together(
+        for mode, left in support.together(
                 lambda *mode: support.run(ours + SHORT[:1] + mode),
                 [("-n", "1M", "-P", "128"), ("-n", "1M", "-P", "128", "--threads", "-R"),
                  ("-u", "-n", "100K", "-P", "128"), ("-n", "1M", "-P", "128", "-J")]):
@@ -371,7 +373,7 @@ class Lacking(unittest.TestCase):
                 DATAGRAMS, DATAGRAMS + ("-R", "--threads"))
             if not (mode[-1] == "-Z" and module == "tempfile"
                     and not hasattr(os, "memfd_create"))]  # the next test
-        for case, left in datagrams.together(self.without, cases):
+        for case, left in support.together(self.without, cases):
             with self.subTest(case=case):
                 self.assertEqual((left.code, left.err), (0, ""), left)
 
@@ -422,7 +424,7 @@ class Lacking(unittest.TestCase):
     def test_systems_by_what_they_lack(self):
         # -n with a fixed -l, so that the plain paths are walked to their end
         for system, gone in (("linux", LINUX_ONLY), ("macos", MACOS), ("windows", WINDOWS)):
-            for mode, left in datagrams.together(
+            for mode, left in support.together(
                     lambda *mode: self.without(gone, *(SHORT + mode)),
                     ((), ("-R",), ("--bidir", "-J"), ("-P", "3"), ("-b", "80M"),
                      ("--get-server-output",))):
@@ -438,12 +440,12 @@ class Lacking(unittest.TestCase):
         def run(system, mode, _):
             own = os.path.join(folder, system + str(hash(mode)))
             mode = mode.replace("@in", os.path.join(folder, "in")).replace("@", own)
-            return support.run((sys.executable, "-B", "-c", SYSTEM, system, SYSTEMS[system],
-                                support.PROGRAM, "--loopback") + tuple(mode.split()))
+            return support.run((sys.executable, "-S", "-B", "-c", SYSTEM, system, SYSTEMS[system],
+                                support.OURS[-1], "--loopback") + tuple(mode.split()))
         cases = [(system, mode, error) for system in SYSTEMS
                  for mode, error in [(mode, None) for mode in EVERYWHERE] + list(LACKED)
                  if system != "freebsd14" or error]  # it is like darwin
-        for (system, mode, error), left in datagrams.together(run, cases):
+        for (system, mode, error), left in support.together(run, cases):
             with self.subTest(system=system, mode=mode):
                 self.assertNotRegex(left.out + left.err, "Traceback|AttributeError")
                 text = re.sub(WARNING, "", left.err)
@@ -453,12 +455,12 @@ class Lacking(unittest.TestCase):
                                      r" %s\n\Z" % error if error else r"\A\Z")
 
     def on_windows(self, *arguments):
-        return support.run((sys.executable, "-B", "-c", SYSTEM, "win32", SYSTEMS["win32"],
-                            support.PROGRAM) + arguments)
+        return support.run((sys.executable, "-S", "-B", "-c", SYSTEM, "win32", SYSTEMS["win32"],
+                            support.OURS[-1]) + arguments)
 
     def test_streams_that_wait_on_windows(self):
         """SO_RCVTIMEO ends in another error there, which ended the stream, with status 0."""
-        for mode, left in datagrams.together(self.on_windows, [
+        for mode, left in support.together(self.on_windows, [
                 ("--loopback", "-J", "-b", "40K", "-l", "1000", "-t", "1") + more
                 for more in ((), ("-R",), ("--bidir",), ("-u",), ("-u", "-R"))]):
             with self.subTest(mode=mode):
@@ -469,8 +471,8 @@ class Lacking(unittest.TestCase):
 
     def test_a_sender_waits_for_a_stopped_receiver_on_windows(self):
         server, port = support.start_server(support.OURS, "-1", "--threads")
-        with server, support.Program((sys.executable, "-B", "-c", SYSTEM, "win32",
-                                      SYSTEMS["win32"], support.PROGRAM, "-c", "127.0.0.1", "-p",
+        with server, support.Program((sys.executable, "-S", "-B", "-c", SYSTEM, "win32",
+                                      SYSTEMS["win32"], support.OURS[-1], "-c", "127.0.0.1", "-p",
                                       port, "-t", "2", "-i", "0.5", "-w", "64K",
                                       "--json-stream")) as client:
             client.wait_for('"event":"interval"')
@@ -525,8 +527,8 @@ class Lacking(unittest.TestCase):
                     1 if system == "win32" else 0),
                                 ("-s -1 -B 192.0.2.1", 1), ("-c 127.0.0.1 -p 9 -A 0,0", 1)):
                 with self.subTest(system=system, words=words):
-                    left = support.run((sys.executable, "-B", "-c", SYSTEM, system,
-                                        SYSTEMS[system], support.PROGRAM) + tuple(words.split()))
+                    left = support.run((sys.executable, "-S", "-B", "-c", SYSTEM, system,
+                                        SYSTEMS[system], support.OURS[-1]) + tuple(words.split()))
                     self.assertEqual(left.code, code, left)
                     self.assertNotRegex(left.out + left.err, "Traceback|AttributeError")
 
@@ -548,7 +550,7 @@ class Lacking(unittest.TestCase):
     def test_datagrams_on_systems_by_what_they_lack(self):
         for gone in ("ctypes", "socket.MSG_DONTWAIT", "socket.MSG_DONTWAIT,ctypes",
                      MACOS, WINDOWS + ",ctypes,socket.MSG_DONTWAIT"):
-            for mode, left in datagrams.together(
+            for mode, left in support.together(
                     lambda *mode: self.without(gone, *(DATAGRAMS + mode)), self.MODES):
                 with self.subTest(gone=gone, mode=mode):
                     self.check_datagrams(left)
@@ -565,10 +567,10 @@ class Lacking(unittest.TestCase):
         for name, patch in patches.items():
             code = ("import sys; sys.argv[0] = 'x'; import pyperf3; %s;"
                     " sys.exit(pyperf3.main(sys.argv))" % patch)
-            for mode, left in datagrams.together(
+            for mode, left in support.together(
                     lambda *mode: support.run(
-                        (sys.executable, "-B", "-c", code) + DATAGRAMS + mode,
-                        env=support.environment(PYTHONPATH=support.ROOT)), self.MODES):
+                        (sys.executable, "-S", "-B", "-c", code) + DATAGRAMS + mode,
+                        env=support.environment(PYTHONPATH=support.LIBRARY)), self.MODES):
                 with self.subTest(name=name, mode=mode):
                     end = self.check_datagrams(left)
                     if name in ("drops", "linux"):
@@ -581,12 +583,12 @@ class Lacking(unittest.TestCase):
     def test_no_retransmit_column_where_the_system_has_no_count(self):
         code = ("import sys; sys.argv[0] = 'x'; import pyperf3; pyperf3._TCP_INFO = None;"
                 " sys.exit(pyperf3.main(sys.argv))")
-        env = support.environment(PYTHONPATH=support.ROOT)
+        env = support.environment(PYTHONPATH=support.LIBRARY)
         for mode in ((), ("-R",)):
-            left = support.run((sys.executable, "-B", "-c", code) + SHORT + mode, env=env)
+            left = support.run((sys.executable, "-S", "-B", "-c", code) + SHORT + mode, env=env)
             self.assertEqual((left.code, left.err), (0, ""), left)
             self.assertNotIn("Retr", left.out)
-        left = support.run((sys.executable, "-B", "-c", code) + SHORT + ("-J",), env=env)
+        left = support.run((sys.executable, "-S", "-B", "-c", code) + SHORT + ("-J",), env=env)
         self.assertNotIn("retransmits", left.out)
 
     def test_zero_copy_without_sendfile_is_one_line(self):
@@ -618,8 +620,8 @@ class Lacking(unittest.TestCase):
                 "socket.socket = Socket\n"
                 "import pyperf3\nsys.argv[0] = 'x'\nsys.exit(pyperf3.main(sys.argv))\n")
         port = support.free_port()
-        with support.Program((sys.executable, "-B", "-c", code, "-s", "-1", "-p", port),
-                             env=support.environment(PYTHONPATH=support.ROOT)) as server:
+        with support.Program((sys.executable, "-S", "-B", "-c", code, "-s", "-1", "-p", port),
+                             env=support.environment(PYTHONPATH=support.LIBRARY)) as server:
             server.wait_for("Server listening on %d" % port)
             left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "1M"))
             self.assertEqual(left.code, 0, left)
@@ -632,9 +634,9 @@ class Lacking(unittest.TestCase):
                                        "runpy.run_path")
 
         def run(*arguments):
-            return support.run((sys.executable, "-B", "-c", code, gone, support.PROGRAM)
+            return support.run((sys.executable, "-S", "-B", "-c", code, gone, support.OURS[-1])
                                + arguments)
-        for mode, left in datagrams.together(run, (
+        for mode, left in support.together(run, (
                 SHORT, SHORT + ("--bidir", "-S", "8"), DATAGRAMS, DATAGRAMS + ("-R",),
                 SHORT + ("-4", "-P", "2"))):
             with self.subTest(mode=mode):
@@ -658,7 +660,7 @@ class Lacking(unittest.TestCase):
             self.skipTest("no network namespace without IPv6 can be made here")
         both = wrap + ("sh", "-c", '"$@" -s -1 --idle-timeout 30 & for i in 1 2 3 4 5 6 7 8 9; do'
                        ' "$@" -c localhost -n 1M && break; sleep 0.2; done; wait $!', "sh")
-        for command, left in datagrams.together(lambda *command: support.run(command), (
+        for command, left in support.together(lambda *command: support.run(command), (
                 wrap + support.OURS + SHORT, wrap + support.OURS + DATAGRAMS,
                 wrap + support.OURS + SHORT + ("--bidir", "-P", "2"), both + support.OURS)):
             with self.subTest(command=command):
@@ -671,7 +673,6 @@ class Lacking(unittest.TestCase):
 
 class DeadWorkers(unittest.TestCase):
     def test_a_worker_that_dies_ends_the_test(self):
-        from test_signals import children
         for arguments in ((), ("-R",), ("-P", "2")):
             with self.subTest(arguments=arguments):
                 server, port = support.start_server(support.OURS, "-1")
@@ -679,7 +680,7 @@ class DeadWorkers(unittest.TestCase):
                     "-c", "127.0.0.1", "-p", port, "-t", "30", "-i", "0.2") + arguments)
                 with server, client:
                     client.wait_for("sec ")
-                    os.kill(children(client.pid)[0], 9)
+                    os.kill(support.children(client.pid)[0], 9)
                     left = client.finish(15.0)
                     self.assertEqual(left.code, 1, left)
                     self.assertRegex(left.err, r"\Aiperf3: error - unable to (write to|read from)"
@@ -750,7 +751,7 @@ sys.exit(0 if before == after and not failures else "%r %r %r" % (before, after,
 """
         ports = [support.free_port() for _ in range(3)]
         left = support.run((sys.executable, "-B", "-W", "error", "-c", code) + tuple(ports),
-                           env=support.environment(PYTHONPATH=support.ROOT))
+                           env=support.environment(PYTHONPATH=support.LIBRARY))
         self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
 
     def check_replaced(self, patch, package, python=sys.executable):
@@ -806,7 +807,7 @@ pyperf3.main(["pyperf3", "-c", "127.0.0.1"])
         code = ("import signal, threading, pyperf3; print(sorted(pyperf3.__all__),"
                 " threading.active_count(), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)")
         left = support.run((sys.executable, "-B", "-c", code),
-                           env=support.environment(PYTHONPATH=support.ROOT))
+                           env=support.environment(PYTHONPATH=support.LIBRARY))
         self.assertEqual(left.out, "['Client', 'IPerf3', 'IperfError', 'Server', 'Settings',"
                                    " 'TestResult', 'main'] 1 True\n")
 
@@ -817,9 +818,115 @@ pyperf3.main(["pyperf3", "-c", "127.0.0.1"])
                 " time=1, interval=0.5)):\n    print(event['event'])\n" % port)
         with server:
             left = support.run((sys.executable, "-B", "-c", code),
-                               env=support.environment(PYTHONPATH=support.ROOT))
+                               env=support.environment(PYTHONPATH=support.LIBRARY))
         self.assertEqual([line for line in left.lines() if line != "waiting"], [
             "version", "connecting", "connected", "start", "interval", "interval", "end", "done"])
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    # B51: alvisisme/android-iperf #1; iperf3 #1201, #987
+    def test_no_place_to_write_to(self):
+        folder = self.folder()
+        program = os.path.join(folder, "pyperf3.py")
+        shutil.copy(support.PROGRAM, program)
+        bare = {"PATH": os.environ.get("PATH", ""), "TMPDIR": "/nonexistent"}
+        for flags in (("-I", "-S", "-B"), ("-S",)):
+            left = field.run((sys.executable,) + flags + (program,), "--loopback -n 1M -P 2",
+                             env=bare)
+            self.assertEqual((left.code, left.err), (0, ""), left)
+        self.assertEqual(os.listdir(folder), ["pyperf3.py"])
+        python = self.python_of_nobody()
+        if not python:
+            raise unittest.SkipTest("needs root, and a Python that others may run")
+        os.chmod(folder, 0o755)
+        closed = os.path.join(self.folder(), "closed")
+        os.mkdir(closed, 0o700)
+        with open(support.PROGRAM, "rb") as source:
+            left = field.run((python, "-I", "-S", "-B", "-"), "--loopback -n 1M", env=bare,
+                             cwd=closed, preexec_fn=field.as_nobody, stdin=source)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        script = ("mount --rbind / {0} && mount -o remount,bind,ro {0} && mount -t tmpfs -o ro t"
+                  " {0}/tmp && cd {0} && exec chroot {0} sh -c 'touch /x 2>/dev/null && exit 9;"
+                  " exec {1} -I -S -B - --loopback -n 1M -Z'").format(self.folder(), python)
+        if subprocess.call(("unshare", "-m", "true"), stderr=subprocess.DEVNULL):
+            raise unittest.SkipTest("file systems cannot be mounted here")
+        with open(support.PROGRAM, "rb") as source:
+            left = field.run(("unshare", "-m", "sh", "-c", script), "", stdin=source, env=bare)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+
+    # B18: iperf3 #253
+    def test_a_clock_that_is_set_spoils_the_figures(self):
+        with open(support.PROGRAM) as file:
+            tree = ast.parse(file.read())
+        classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+        for name in ("Loop", "Test", "RateMeter", "CpuMeter", "StreamLoop", "TcpSender",
+                     "TcpReceiver", "UdpSender", "Pace", "StreamFigures",
+                     "DatagramTracker"):
+            for node in ast.walk(classes[name]):
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                    self.assertNotEqual((node.value.id, node.attr), ("time", "time"), name)
+        jumping = support.driver("import time\nnow, calls = time.time, []\n"
+                                 "def wild():\n"
+                                 "    calls.append(1)\n"
+                                 "    return now() + 3600 * (-1) ** len(calls)\n"
+                                 "time.time = wild")
+        for (words,), (left, _) in support.together(
+                lambda words: field.pair("-t 1 -i 0.5 -b 10M -J " + words, "", jumping, jumping),
+                [("",), ("-R",), ("-u",), ("-u -R",)]):
+            self.assertEqual((left.code, left.err), (0, ""), left)
+            document = left.json()
+            for row in [each["sum"] for each in document["intervals"]] + [
+                    document["end"]["sum_sent"], document["end"]["sum_received"]]:
+                self.assertGreaterEqual(row["seconds"], 0)
+                self.assertLess(row["seconds"], 60)
+                self.assertLess(row.get("jitter_ms", 0), 60000)
+
+    # B70: speedtest-cli #608
+    def test_locales_without_utf8(self):
+        title = b"t\xc3\xa9st \xff"
+        for names in ({"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"},
+                      {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "de_DE.UTF-8"}):
+            for more in ((), (b"-J",)):
+                words = [os.fsencode(word) for word in support.OURS]
+                process = subprocess.Popen(
+                    words + [b"--loopback", b"-n", b"1M", b"-T", title] + list(more),
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    env=support.environment(**names))
+                out, err = process.communicate(timeout=support.LIMIT)
+                self.assertEqual((process.returncode, err), (0, b""))
+                self.assertIn(title, out)
+                self.assertRegex(out.replace(title, b""), br"\A[\x00-\x7f]+\Z")
+                if not more:
+                    self.assertIn(b" 1.00 MBytes ", out)
+
+    # B71: speedtest-cli #568, #621
+    def test_plain_tests_need_no_ssl(self):
+        for (gone,), left in support.together(
+                lambda gone: field.run(support.driver(
+                    "for name in %r.split(): sys.modules[name] = None" % gone), "--loopback -n 1M"),
+                [("ssl _ssl",), ("ctypes _ctypes",), ("_multiprocessing lzma",), ("fcntl",),
+                 ("pwd",), ("resource",),
+                 ("ssl _ssl ctypes _ctypes _multiprocessing lzma fcntl pwd resource",)]):
+            self.assertEqual((left.code, left.err), (0, ""), (gone, left))
+            self.assertIn("1.00 MBytes", left.out)
+
+    # B74: what differs from Python 3.6 to 3.14
+    def test_old_and_new_pythons(self):
+        pythons = [(path,) for _, _, path in matrix.find_pythons()]
+        pythons = pythons[:1] + pythons[len(pythons) // 2:-1:3] + pythons[-1:]
+        for (path,), (left, other, usage) in support.together(
+                lambda path: (field.run((path, "-W", "error", "-X", "dev", "-B", support.PROGRAM),
+                                        "--loopback -n 1M --bidir -P 2"),
+                              field.run((path, "-OO", "-B", support.PROGRAM),
+                                        "--loopback -u -n 10K -J"),
+                              field.run((path, "-OO", "-B", support.PROGRAM), "--help")), pythons):
+            self.assertEqual((left.code, left.err), (0, ""), (path, left))
+            self.assertEqual((other.code, other.err), (0, ""), (path, other))
+            self.assertGreaterEqual(other.json()["end"]["sum_received"]["bytes"], 10240)
+            self.assertEqual((usage.code, usage.err), (0, ""), (path, usage))
+            self.assertIn("--json-stream", usage.out)
 
 
 if __name__ == "__main__":

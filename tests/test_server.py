@@ -87,11 +87,11 @@ class Places(Pieces):
 
     def test_the_oldest_without_a_test_makes_room(self):
         places, clients = pyperf3.Places(self.loop, 1, True), []
-        self.assertFalse(self.run_task(places.drop_oldest(None)))
+        self.assertIsNone(self.run_task(places.drop_oldest(None)))
         while not places.is_crowded():
             clients.append(Client(self.loop))
             places.enter(clients[-1])
-        self.assertTrue(self.run_task(places.drop_oldest(None)))
+        self.assertIs(self.run_task(places.drop_oldest(None)), clients[0])
         self.assertFalse(places.is_crowded())
         self.assertEqual([(each.log, each.linger) for each in clients[:2]],
                          [([114], 0.0), ([], 2.0)])

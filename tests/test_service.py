@@ -15,6 +15,8 @@ import time
 import unittest
 
 import captures
+import fakes
+import field
 import pyperf3
 import support
 
@@ -991,6 +993,127 @@ class Connection(Live):
         with program:
             program.wait_for("Server listening")
             self.good(port, "--forceflush")
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    # B07: iperf3 #458, #790, #299, #444, #1841, #1172, #393
+    def test_output_is_held_back_when_piped(self):
+        folder = self.folder()
+
+        def read(name):
+            path = os.path.join(folder, name)
+            if not os.path.exists(path):
+                return ""
+            with open(path) as file:
+                return file.read()
+
+        def check(words, texts):
+            logged = "--logfile" in words
+            port = support.free_port()
+            more = [words.split() + [os.path.join(folder, name)] if logged else words.split()
+                    for name in ("server", "client")]
+            with support.Program(support.OURS + ("-s", "-p", port) + tuple(more[0])) as server:
+                if not logged and not words:
+                    server.wait_for("Server listening on %d" % port)
+                support.wait_for_listener(server, port)
+                with support.Program(support.OURS + (
+                        "-c", "127.0.0.1", "-p", port, "-t", "60", "-b", "10M", "-i", "0.2")
+                                     + tuple(more[1])) as program:
+                    for text in texts:
+                        for each, name in ((program, "client"), (server, "server")):
+                            support.wait_until(
+                                lambda: text in (read(name) if logged else each.out()), text)
+                    self.assertIsNone(program.process.poll())
+        support.together(check, [("", ("sec ",)),
+                                 ("--json-stream", ('"event":"start"', '"event":"interval"')),
+                                 ("--logfile", ("[ ID]", "sec "))])
+
+    # B52: iperf3 #1250, #1225, #1016, #119, #120; riperf3 #81, #105
+    def test_daemon_log_file_and_pid_file(self):
+        folder = self.folder()
+
+        def read(name):
+            with open(os.path.join(folder, name)) as file:
+                return file.read()
+        port = support.free_port()
+        words = ("-s", "-D", "-p", port, "-I", "pid", "--logfile", "log")
+        left = field.run(support.OURS, words, cwd=folder)
+        self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
+        support.wait_until(lambda: support.listens(port) and read("pid"), "a listening daemon")
+        pid = int(read("pid"))
+        try:
+            links = [os.readlink("/proc/%d/fd/%s" % (pid, name))
+                     for name in os.listdir("/proc/%d/fd" % pid)]
+            self.assertFalse([link for link in links if link.startswith("pipe:")], links)
+            self.honest(port)
+            support.wait_until(lambda: "(test #2)" in read("log"), "a first test")
+            os.rename(os.path.join(folder, "log"), os.path.join(folder, "log.1"))
+            self.honest(port)
+            support.wait_until(lambda: os.path.exists(os.path.join(folder, "log"))
+                            and "(test #3)" in read("log"), "a new log file")
+            again = field.run(support.OURS, words[:4] + ("--logfile", "other"), cwd=folder)
+            text = "unable to start listener for connections: Address already in use"
+            self.assertEqual((again.code, again.out), (1, ""))
+            self.assertIn(text, again.err)
+            self.assertIn(text, read("other"))
+        finally:
+            os.kill(pid, signal.SIGTERM)
+        support.wait_until(lambda: not os.path.exists(os.path.join(folder, "pid")), "no pid file")
+        self.assertEqual((read("log.1") + read("log")).count("receiver\n"), 2)
+        left = field.run(support.OURS, ("-s", "-p", port, "--logfile",
+                                        os.path.join(folder, "no", "such")))
+        self.assertEqual((left.code, left.out), (1, ""))
+        self.assertRegex(left.err, r"\Aiperf3: error - unable to open log file: No such file or"
+                                   r" directory\niperf3: exiting\n\Z")
+        left = field.run(support.driver("import os; del os.fork"), ("-s", "-D", "-p", port))
+        self.assertEqual((left.code, left.out), (1, ""), left)
+        self.assertIn("unable to become a daemon", left.err)
+
+    # B53: iperf3 #316, #1225
+    def test_bind_errors_loop_or_exit_0(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen(1)
+            items = [(("-B", "127.0.0.1", "-p", taken.getsockname()[1]), "Address already in use"),
+                     (("-B", "192.0.2.77", "-p", support.free_port()),
+                      "Cannot assign requested address")]
+            results = [(field.run(support.OURS, ("-s",) + words, seconds=20.0), text)
+                       for words, text in items]
+        first = 1024
+        if os.path.exists("/proc/sys/net/ipv4/ip_unprivileged_port_start"):
+            with open("/proc/sys/net/ipv4/ip_unprivileged_port_start") as file:
+                first = int(file.read())
+        python = self.python_of_nobody()
+        if python and first > 777:
+            with open(support.PROGRAM, "rb") as source:
+                left = field.run((python, "-B", "-"), ("-s", "-p", "777"), stdin=source,
+                                 preexec_fn=field.as_nobody, cwd="/")
+            results.append((left, "Permission denied"))
+        for left, text in results:
+            self.assertEqual((left.code, left.out, support.as_iperf3(left.err)), (
+                1, "", "iperf3: error - unable to start listener for connections: %s\n"
+                       "iperf3: exiting\n" % text), left)
+
+    # B59: pscheduler; CI scripts
+    def test_one_off_means_one_test(self):
+        for words, probes in (((), 0), ((), 2), (("-J",), 1)):
+            server, port = self.serve("-1", *words)
+            for _ in range(probes):
+                fakes.connect(port).close()
+            self.honest(port)
+            self.assertEqual(server.finish(20.0).code, 0)
+        server, _ = self.serve("-1", "--idle-timeout", "1")
+        left = server.finish(20.0)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+        folder, port = self.folder(), support.free_port()
+        left = field.run(support.OURS, ("-1", "-s", "-D", "-p", port, "-I",
+                                        os.path.join(folder, "pid")))
+        self.assertEqual((left.code, left.out, left.err), (0, "", ""), left)
+        support.wait_until(lambda: support.listens(port), "a listening daemon")
+        self.honest(port)
+        support.wait_until(lambda: not os.listdir(folder), "its end")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import threading
 import time
 import unittest
 
+import fakes
+import field
 import pyperf3
 import support
 
@@ -197,7 +199,7 @@ class EarlySignals(unittest.TestCase):
         log = os.path.join(folder, "log")
         for arguments in (("--loopback", "-n", "1"), ("--help",),
                           ("-s", "-1", "-p", support.free_port(), "--idle-timeout", "1")):
-            left = support.run(("strace", "-o", log, "-e", "trace=openat") + support.OURS
+            left = support.run(("strace", "-o", log, "-e", "trace=openat") + support.SOURCE
                                + arguments)
             if not os.path.exists(log) or left.code not in (0, 1):
                 support.lack("strace does not work here")
@@ -210,7 +212,7 @@ class EarlySignals(unittest.TestCase):
                 with self.subTest(arguments=arguments, when=when):
                     left = support.run(("strace", "-o", log, "-e", "trace=openat", "-e",
                                         "inject=openat:signal=SIGINT:when=%d" % when)
-                                       + support.OURS + arguments)
+                                       + support.SOURCE + arguments)
                     self.assertNotIn("Traceback", left.err)
                     self.assertIn(left.code, (0, 1, 130, -2, 128 + 2), left)
 
@@ -218,7 +220,7 @@ class EarlySignals(unittest.TestCase):
         left = support.run((sys.executable, "-B", "-c", "import signal, sys\n"
                             "sys.path.insert(0, %r)\nbefore = signal.getsignal(2); import pyperf3\n"
                             "print(signal.getsignal(2) == before == signal.default_int_handler)"
-                            % support.ROOT))
+                            % support.LIBRARY))
         self.assertEqual((left.out, left.err, left.code), ("True\n", "", 0))
 
 
@@ -260,7 +262,7 @@ class Deaths(unittest.TestCase):
                 server, client = running_test(client_arguments=("-P", "2") + arguments)
                 with server, client:
                     wait_for_report(client)
-                    workers = children(client.pid) + children(server.pid)
+                    workers = support.children(client.pid) + support.children(server.pid)
                     self.assertEqual(len(workers), 4)
                     client.signal(signal.SIGKILL)
                     server.signal(signal.SIGKILL)
@@ -268,20 +270,6 @@ class Deaths(unittest.TestCase):
                     while any(os.path.exists("/proc/%d" % pid) for pid in workers):
                         self.assertLess(time.monotonic(), deadline, "a worker lives on")
                         time.sleep(0.05)
-
-
-def children(pid):
-    """Return the processes whose parent is `pid` (Linux)."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open("/proc/%s/stat" % name) as stat:
-                    if int(stat.read().rsplit(")", 1)[1].split()[1]) == pid:
-                        found.append(int(name))
-            except OSError:
-                pass
-    return found
 
 
 class BrokenOutput(unittest.TestCase):
@@ -332,7 +320,7 @@ class UnreadOutput(unittest.TestCase):
     def fill(self, port, count):
         for _ in range(count):
             with socket.create_connection(("127.0.0.1", port), 10.0) as sock:
-                support.pour(sock, b"GET / HTTP/1.0\r\n\r\n" * 3)
+                fakes.pour(sock, b"GET / HTTP/1.0\r\n\r\n" * 3)
 
     def serve(self, *arguments):
         port = support.free_port()
@@ -477,6 +465,101 @@ class LoopbackLeavesNothing(unittest.TestCase):
                                           stdout=subprocess.DEVNULL) == 0:
                         self.assertLess(time.monotonic(), deadline, "a process lives on")
                         time.sleep(0.05)
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    # B06: speedtest-cli, ps_mem: EPIPE in Python's programs
+    def test_a_closed_pipe_is_a_traceback(self):
+        def shell(script, code):
+            command = " ".join("'%s'" % word for word in support.OURS)
+            left = support.run(("bash", "-c", script.replace("PYPERF3", command)))
+            return left, code
+        head = "PYPERF3 %s | head -n 1 >/dev/null; exit ${PIPESTATUS[0]}"
+        items = [(head % words, 0) for words in (
+            "--loopback -t 30 -i 0.1", "--loopback -n 1M -J", "--help", "--version",
+            "--loopback -t 30 -i 0.1 --json-stream")]
+        if os.path.exists("/dev/full"):
+            items += [("PYPERF3 --loopback -t 30 -i 0.1 >/dev/full", 1),
+                      ("PYPERF3 --help >/dev/full", 1)]
+        items.append(("PYPERF3 --loopback -n 1M >&-", 0))
+        for (script, code), (left, _) in support.together(shell, items):
+            self.assertEqual(left.code, code, (script, left))
+            self.assertNotIn("Traceback", left.err)
+            self.assertNotIn("Exception ignored", left.err)
+            self.assertEqual(left.err.count("\n"), code, (script, left))
+        port = support.free_port()
+        words = " ".join("'%s'" % word for word in support.OURS)
+        with support.Program(("bash", "-c", "exec %s -s -1 -p %d >&-" % (words, port))) as server:
+            support.wait_for_listener(server, port)
+            self.honest(port)
+            left = server.finish(20.0)
+        self.assertEqual((left.code, left.err), (0, ""), left)
+
+    # B08: iperf3 #95, #132, #479, #1009
+    def test_signals_give_a_summary_and_status_0(self):
+        texts = {signal.SIGINT: "Interrupt(2)", signal.SIGTERM: "Terminated(15)",
+                 signal.SIGHUP: "Hangup(1)"}
+
+        def running(words):
+            server, port = self.serve()
+            program = support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "60",
+                                                      "-i", "0.2") + tuple(words.split()))
+            self.addCleanup(program.__exit__)
+            server.wait_for("sec ")
+            if "-J" not in words:
+                program.wait_for("sec ")
+            return server, program
+
+        def interrupt(number, words, times=1):
+            server, program = running(words)
+            for _ in range(times):
+                program.signal(number)
+            left = program.finish(20.0)
+            text = "interrupt - the client has terminated by signal " + texts[number]
+            self.assertEqual(left.code, 0, left)
+            if "-J" in words:
+                self.assertEqual((left.json()["error"], left.err), (text, ""))
+                self.assertGreater(left.json()["end"]["sum_sent"]["bytes"], 0)
+            else:
+                self.assertEqual(left.err, "iperf3: %s\n" % text)
+                self.assertRegex(left.out, r"(?s)- - - -.*sender\n.*receiver\n")
+            server.wait_for("(test #2)")
+            self.assertIn("iperf3: the client has terminated\n", server.err())
+
+        def end_server(words):
+            server, program = running(words)
+            self.assertEqual(self.end(server).code, 0)
+            left = program.finish(20.0)
+            self.assertEqual((left.code, left.err),
+                             (1, "iperf3: error - the server has terminated\n"))
+        field.abreast(interrupt, [
+            (signal.SIGINT, ""), (signal.SIGTERM, "-J"), (signal.SIGHUP, "-R"),
+            (signal.SIGTERM, "--bidir"), (signal.SIGINT, "-u"), (signal.SIGINT, "", 2)])
+        support.together(end_server, [("",), ("-R",)])
+        server, _ = self.serve()
+        left = self.end(server)
+        self.assertEqual((left.code, left.err), (
+            0, "iperf3: interrupt - the server has terminated by signal Terminated(15)\n"))
+
+    # B08: iperf3 #95: a signal while the client connects
+    def test_a_signal_during_connect(self):
+        with socket.socket() as deaf, socket.socket() as first:
+            deaf.bind(("127.0.0.1", 0))
+            deaf.listen(0)
+            first.connect(deaf.getsockname())
+            port = deaf.getsockname()[1]
+
+            def connecting():
+                with open("/proc/net/tcp") as table:
+                    return any(row.split()[2].endswith(":%04X" % port) and row.split()[3] == "02"
+                               for row in list(table)[1:])
+            with support.Program(support.OURS + ("-c", "127.0.0.1", "-p", port)) as program:
+                support.wait_until(connecting, "a connection is tried")
+                left = self.end(program, signal.SIGINT)
+        self.assertEqual((left.code, left.err), (
+            0, "iperf3: interrupt - the client has terminated by signal Interrupt(2)\n"), left)
 
 
 if __name__ == "__main__":

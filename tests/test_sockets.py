@@ -1,6 +1,7 @@
 """Options of sockets and processes, seen from outside: ss, strace and /proc (Linux)."""
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -14,6 +15,9 @@ import time
 import unittest
 
 import captures
+import fakes
+import field
+import figures
 import pyperf3
 import support
 
@@ -449,6 +453,47 @@ class Affinity(Looking):
             self.end(client)
 
 
+class Clients(unittest.TestCase):
+    """What a client's sockets are."""
+
+    def test_sizes_of_buffers_were_lost_where_a_later_option_failed(self):
+        for words in ("-C nosuch", "-4 -L 5 -u"):
+            program, port = support.start_server(support.OURS)
+            with self.subTest(words=words), program:
+                left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", port, "-n", "100K",
+                                                   "-J") + tuple(words.split()))
+                self.assertEqual(left.code, 1, left)
+                self.assertEqual(list(left.json()["start"])[-3:],
+                                 ["sock_bufsize", "sndbuf_actual", "rcvbuf_actual"])
+
+    def test_two_clients_shared_a_port(self):
+        """Only TCP's may be used again at once: of datagrams two sockets would share it."""
+        kinds = [(kind.name, kind(pyperf3.Settings(), pyperf3.Parameters(), False).open_socket
+                  is pyperf3.datagram_socket)
+                 for kind in (pyperf3.Tcp, pyperf3.Sctp, pyperf3.Udp, pyperf3.Quic)]
+        self.assertEqual(kinds, [("TCP", False), ("SCTP", False), ("UDP", True), ("QUIC", True)])
+        place = socket.getaddrinfo("127.0.0.1", 9, 0, socket.SOCK_DGRAM)[0]
+        transport = pyperf3.Udp(pyperf3.Settings(), pyperf3.Parameters(), False)
+        loop, sockets, errors = pyperf3.Loop(), [], []
+        self.addCleanup(loop.close)
+
+        def dial(port):
+            try:
+                sockets.append((yield from pyperf3.connect(
+                    place, None, None, time.monotonic() + 5.0, 203, None, port,
+                    transport.open_socket)))
+            except pyperf3.IperfError as error:
+                errors.append(error.errno)
+        for port in (0, None):
+            if port is None:
+                port = sockets[0].getsockname()[1]
+            task = loop.spawn(dial(port))
+            support.wait_until(lambda: loop.run_once() or task.done, "a socket")
+        for sock in sockets:
+            sock.close()
+        self.assertEqual((len(sockets), errors), (1, [errno.EADDRINUSE]))
+
+
 class Associations(unittest.TestCase):
     """What a server does with an SCTP association, of which TCP takes the place here."""
 
@@ -515,6 +560,71 @@ class Devices(Looking):
             lines = left.err.split("\n")
             self.assertRegex(lines[0], r"^iperf3: error - .*: No such device( \(.*nosuch0\))?$")
             self.assertEqual(lines[1:], (["iperf3: exiting"] if role[0] == "-s" else []) + [""])
+
+
+class Reported(field.Case):
+    """Public reports about iperf3 and its like, each with the test that would have found it."""
+
+    # B28: xfr #70
+    def test_nagle_on_the_control_connection(self):
+        def play(sock):
+            fakes.receive(sock, 37)
+            sock.sendall(b"\x09")
+            messages.append(sock.recv(65536))
+            sock.close()
+        messages = []
+        with fakes.FakeServer(play) as server:
+            field.client(server.port)
+        size, = struct.unpack_from("!I", messages[0])
+        self.assertEqual(len(messages[0]), 4 + size)  # the length and what it is of, in one go
+        if not shutil.which("strace") or subprocess.call(
+                ("strace", "-o", os.devnull, "true"), stderr=subprocess.DEVNULL):
+            raise unittest.SkipTest("no strace here, or it is not permitted")
+        traces = [os.path.join(self.folder(), name) for name in ("client", "server")]
+        commands = [("strace", "-f", "-e", "trace=setsockopt", "-o", path) + support.OURS
+                    for path in traces]
+        left, _ = support.run_pair(commands[1], commands[0], ("-n", "1"))
+        self.assertEqual(left.code, 0, left)
+        for path in traces:
+            with open(path, errors="replace") as file:
+                self.assertRegex(file.read(), r"TCP_NODELAY, \[1\], 4\) = 0")
+        # With Nagle's algorithm and delayed acknowledgements each message takes 40 ms more.
+        begin, best = time.monotonic(), 100.0
+        for _ in range(5):
+            begin = time.monotonic()
+            self.assertEqual(field.run(support.OURS, "--loopback -n 1").code, 0)
+            best = min(best, time.monotonic() - begin)
+        self.assertLess(best, 5.0)
+
+    # B68: iperf3 #71, #725, #338, #569; riperf3 #156
+    def test_the_column_of_retransmits(self):
+        code = ("import socket\n"
+                "class Socket(socket.socket):\n"
+                "    def getsockopt(self, level, name, *more):\n"
+                "        found = super().getsockopt(level, name, *more)\n"
+                "        if (level, name) == (6, 11):\n"
+                "            %s\n"
+                "        return found\n"
+                "socket.socket = Socket")
+        for action, has_count, has_column in (
+                ("found = found[:104]", True, True), ("found = found[:92]", False, False),
+                ("raise OSError(92, 'Protocol not available')", False, False)):
+            command = support.driver(code % action)
+            (_, (text, _)), (_, (left, other)) = support.together(
+                lambda *words: field.pair(*words, client=command), [("-n 1M",), ("-n 1M -J", "-J")])
+            for program in (text, left, other):
+                self.assertEqual((program.code, program.err), (0, ""), program)
+            self.assertEqual("Retr" in text.out, has_column, text)
+            # fields of the sender's last row: with and without the count
+            row, = [line for line in text.lines() if line.endswith("sender")]
+            self.assertEqual(len(row.split()), 10 if has_count else 9, row)
+            rows = left.json()
+            self.assertEqual("retransmits" in rows["intervals"][0]["streams"][0], has_count)
+            self.assertEqual("retransmits" in rows["end"]["sum_sent"], has_count, rows["end"])
+        ours, theirs = [field.pair("-t 1 -R -b 10M", client=command)[0].out
+                        for command in (support.OURS, support.real("3.22"))]
+        self.assertEqual(figures.outline(ours), figures.outline(theirs))
+        self.assertIn("Retr  Cwnd", ours)
 
 
 if __name__ == "__main__":

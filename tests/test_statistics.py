@@ -242,6 +242,32 @@ class Quiet(unittest.TestCase):
         self.assertEqual(self.rest(12)["streams"][0]["retransmits"], 1)
 
 
+class Reports(unittest.TestCase):
+    """When they are due."""
+
+    def test_file_had_no_reports_after_the_usual_time(self):
+        """A test whose end is a file's has no time; that is known only once it is open."""
+        ticks = pyperf3.Ticks(1.0, 0)
+        ticks.start(100.0)
+        self.assertFalse(ticks.is_due(100.9, 10))
+        for second in range(1, 10):
+            self.assertTrue(ticks.is_due(100.0 + second, 10))
+            ticks.skip_to(100.0 + second)
+        self.assertFalse(ticks.is_due(110.0, 10))  # it comes with the summary
+        self.assertTrue(ticks.is_due(110.0, 0))
+        self.assertEqual(ticks.deadlines(), [110.0])
+
+    def test_omitted_part(self):
+        ticks = pyperf3.Ticks(1.0, 2)
+        ticks.start(100.0)
+        self.assertEqual(ticks.deadlines(), [101.0, 102.0])
+        self.assertTrue(ticks.is_due(101.0, 10))
+        ticks.skip_to(101.0)
+        self.assertFalse(ticks.is_due(102.0, 10))  # it comes with the end of the part
+        self.assertFalse(ticks.omitted_is_over(101.9))
+        self.assertTrue(ticks.omitted_is_over(102.0))
+
+
 class Samples(unittest.TestCase):
     """Figures of the whole test."""
 
@@ -1135,7 +1161,7 @@ class Receivers(Feeding, unittest.TestCase):
         for receives in (False, True):
             parameters.reverse = receives
             transport = pyperf3.make_transport(pyperf3.Settings(), parameters, False)
-            transport.set_options(self.sock, "C")
+            transport.set_options(self.sock, "C", self.fail)
             self.assertEqual(self.sock.getsockopt(socket.SOL_SOCKET, 35), receives)
 
     def test_datagrams_that_had_waited_told_of_a_jitter(self):

@@ -11,22 +11,11 @@ import threading
 import time
 import unittest
 
+import fakes
+import modes
 import pyperf3
 import support
-
-
-def openssl(*arguments):
-    if not shutil.which("openssl"):
-        raise unittest.SkipTest("no openssl here")
-    support.openssl(*arguments)
-
-
-def concatenate(target, *sources):
-    """Write the contents of some files into one."""
-    with open(target, "wb") as whole:
-        for path in sources:
-            with open(path, "rb") as file:
-                whole.write(file.read())
+from support import concatenate, openssl
 
 
 class Case(support.ServerCase):
@@ -39,10 +28,7 @@ class Modes(Case):
 
     def test_all(self):
         port = self.serve()
-        for words in ("-t 1", "-t 1 -R", "-t 1 --bidir", "-t 1 -P 3", "-n 3M", "-n 3M -R", "-k 10",
-                      "-O 1 -t 1", "-t 1 -b 10M", "-t 1 -b 10M -R", "-t 1 -l 1000", "-t 1 -w 64K",
-                      "-t 1 --threads -P 2", "-t 1 -R --threads", "-t 1 -C reno -N -M 1000",
-                      "-t 1 --get-server-output"):
+        for words in modes.inside(modes.TLS):
             with self.subTest(arguments=words):
                 left = self.client(port, "--tls", "-J", *words.split())
                 self.assertEqual((left.code, left.err), (0, ""), left.out)
@@ -276,7 +262,7 @@ class BadPeers(Case):
                      b"\x16" + os.urandom(5000), b"\x16\x03\x01\xff\xff" + b"\0" * 70000):
             sock = socket.create_connection(("127.0.0.1", port), 10.0)
             with sock:
-                support.pour(sock, data)
+                fakes.pour(sock, data)
             self.honest(port)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -304,7 +290,7 @@ class BadPeers(Case):
         self.addCleanup(listener.close)
         listener.bind(("127.0.0.1", 0))
         listener.listen(5)
-        hasty = support.driver("import pyperf3; pyperf3.STEP_TIMEOUT = 0.5")
+        hasty = support.with_limits(STEP_TIMEOUT=0.5)
         with support.Program(hasty + ("-c", "127.0.0.1", "-p", listener.getsockname()[1],
                                       "--tls")) as program:
             with context.wrap_socket(listener.accept()[0], server_side=True) as control:
