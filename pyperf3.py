@@ -5236,7 +5236,8 @@ def connect(address, local, device, deadline, number, prepare=None, port=0,
             if local or port:
                 if local is None:
                     local = ("0.0.0.0" if family == socket.AF_INET else "::", port)
-                if make is not datagram_socket:  # two of these would share the port
+                # Two of datagrams would share the port.
+                if sock.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) != socket.SOCK_DGRAM:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 sock.bind(local[:1] + (port,) + local[2:])
             if prepare:
@@ -7381,7 +7382,8 @@ class Sctp(Transport):
 
     name = "SCTP"
 
-    open_socket = staticmethod(sctp_socket)
+    def open_socket(self, family):
+        return sctp_socket(family)
 
     def segment_facts(self, mss):
         wanted = self.parameters.mss
@@ -7404,7 +7406,8 @@ class Udp(Transport):
     stop_patience = 2 * _CALL_TIMEOUT
     failure_patience = 0.2
 
-    open_socket = staticmethod(datagram_socket)
+    def open_socket(self, family):
+        return datagram_socket(family)
 
     def _wanted(self):
         parameters = self.parameters
@@ -7644,7 +7647,8 @@ class Quic(Transport):
     def facts(self):
         return self._end.facts()
 
-    open_socket = staticmethod(datagram_socket)
+    def open_socket(self, family):
+        return datagram_socket(family)
 
     def _wanted(self):
         room = max(UDP_RECEIVE_BUFFER // self.parameters.stream_count(), 262144)
