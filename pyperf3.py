@@ -2720,6 +2720,12 @@ def open_listener(host, port, family, device=None, window=0, multipath=False):
                 raise IperfError(102, error, remark=place_text(address, None, device))
 
 
+def close_all(sockets):
+    """Close sockets, or what stands for them."""
+    for sock in sockets:
+        sock.close()
+
+
 def open_datagram_socket(family, place, device=None, prepare=None):
     """Return a UDP socket, non-blocking, bound to a socket address that others may share.
 
@@ -6820,8 +6826,7 @@ class TcpArrivals(Arrivals):
         return [sock]
 
     def close(self):
-        for sock in self._arrived:
-            sock.close()
+        close_all(self._arrived)
         self._arrived = []
 
 
@@ -6910,8 +6915,7 @@ class UdpArrivals(Arrivals):
         if self._ports:
             self._take_in(own)  # what is for others
         own.close()
-        for sock in self._new:
-            sock.close()
+        close_all(self._new)
 
     def take(self, deadline):
         yield Wait(self.socket, READ, time.monotonic() + 0.05)
@@ -7045,7 +7049,7 @@ class QuicArrivals(UdpArrivals):
 
     def take(self, deadline):
         sockets, connections = (yield from UdpArrivals.take(self, deadline)), []
-        try:
+        with on_error(close_all, sockets):
             for sock in sockets:
                 place = sock.getpeername()
                 connection = self._transport.wrap(sock, self._conversation.cookie,
@@ -7055,10 +7059,6 @@ class QuicArrivals(UdpArrivals):
                 else:  # another stream may have the place
                     self._known.pop(place, None)
                     connection.close()
-        except BaseException:
-            for sock in sockets:
-                sock.close()
-            raise
         return connections
 
     def _answer_to(self, data):
@@ -7190,7 +7190,8 @@ class Transport:
 
     def segment_facts(self, mss):
         """Return what the start object has of the segment size; mss: what the system says."""
-        return {}
+        wanted = self.parameters.mss
+        return {"tcp_mss": wanted} if wanted else {"tcp_mss_default": mss}
 
     def dial(self, client, index):
         """Return the socket of stream `index`, which the server knows, in a task.
@@ -7351,10 +7352,6 @@ class Tcp(Transport):
     def open_socket(self, family):
         return stream_socket(family, self.parameters.mptcp)
 
-    def segment_facts(self, mss):
-        wanted = self.parameters.mss
-        return {"tcp_mss": wanted} if wanted else {"tcp_mss_default": mss}
-
     def _introduce(self, client, sock, index, deadline):
         control = client.control
         if control.tls:
@@ -7386,28 +7383,33 @@ class Sctp(Transport):
         return sctp_socket(family)
 
     def segment_facts(self, mss):
-        wanted = self.parameters.mss
-        if not self.server:
-            return {}
-        return {"tcp_mss": wanted} if wanted else {"tcp_mss_default": 0}
+        return Transport.segment_facts(self, mss) if self.server else {}
 
     def listen(self, conversation):
         return SctpArrivals(self, conversation)
 
 
-class Udp(Transport):
+class OverUdp(Transport):
+    """What UDP and QUIC share: each stream has a UDP socket of its own."""
+
+    takes_turns = True
+    dial_patience = HELLO_TIMEOUT
+    stop_patience = 2 * _CALL_TIMEOUT  # a sender of QUIC waits for acknowledgements
+
+    def open_socket(self, family):
+        return datagram_socket(family)
+
+    def is_astray(self, sock):
+        return False
+
+
+class Udp(OverUdp):
     """UDP: a hello from the client announces a stream, and an answer says that it is known."""
 
     name = "UDP"
     figures = DatagramFigures
     connected = False
-    takes_turns = True
-    dial_patience = HELLO_TIMEOUT
-    stop_patience = 2 * _CALL_TIMEOUT
     failure_patience = 0.2
-
-    def open_socket(self, family):
-        return datagram_socket(family)
 
     def _wanted(self):
         parameters = self.parameters
@@ -7437,6 +7439,9 @@ class Udp(Transport):
                         " only be enabled on server if supported" % "/".join(missing))
         parameters.choose_length(mss)
         return None if self.settings.length else parameters.length
+
+    def segment_facts(self, mss):
+        return {}
 
     def _introduce(self, client, sock, index, deadline):
         yield from client.control.or_server_error(self._announce(client, sock, index))
@@ -7498,9 +7503,6 @@ class Udp(Transport):
                 self.settings.port)
         return text + " within %.0f seconds: UDP port %d may be filtered on the way" % (
             seconds, self.settings.port)
-
-    def is_astray(self, sock):
-        return False
 
     def listen(self, conversation):
         return UdpArrivals(self, conversation)
@@ -7593,16 +7595,13 @@ _MOST_REPEATS = 100  # times the amount that a server sends to a client which co
 _SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams was lost
 
 
-class Quic(Transport):
+class Quic(OverUdp):
     """QUIC: a stream is a connection of its own, over a UDP socket of its own."""
 
     name = "QUIC"
     figures = QuicStreamFigures
     encrypts = takes_tls = True
-    takes_turns = True
     queues = False
-    dial_patience = HELLO_TIMEOUT
-    stop_patience = 2 * _CALL_TIMEOUT  # a sender waits for acknowledgements
 
     def __init__(self, settings, parameters, server):
         Transport.__init__(self, settings, parameters, server)
@@ -7647,9 +7646,6 @@ class Quic(Transport):
     def facts(self):
         return self._end.facts()
 
-    def open_socket(self, family):
-        return datagram_socket(family)
-
     def _wanted(self):
         room = max(UDP_RECEIVE_BUFFER // self.parameters.stream_count(), 262144)
         return dict(Transport._wanted(self), buffers=(room, 0),
@@ -7683,9 +7679,6 @@ class Quic(Transport):
         return IperfError(204 if self.server else 203, OSError(
             error.errno or _EPROTO,
             "QUIC stream %d of %d: %s" % (index + 1, self.parameters.stream_count(), text)))
-
-    def is_astray(self, sock):
-        return False
 
     def listen(self, conversation):
         return QuicArrivals(self, conversation)
@@ -10162,15 +10155,11 @@ class Conversation(Debugging):
     def _take_streams(self, deadline):
         """Wait for the client's next streams, for a moment, and take them in, in a task."""
         sockets = yield from self._arrivals.take(deadline)
-        try:
+        with on_error(close_all, sockets):
             for sock in sockets:
                 yield from self.keep_waiting(self.resources.calls.await_all())
                 self._add_stream(sock)
                 yield from pause(0)  # a new process takes milliseconds: others have a turn
-        except BaseException:
-            for sock in sockets:
-                sock.close()
-            raise
 
     def _wait_for_turn(self):
         """Wait until no other test sets up UDP streams of the same address, in a task."""
