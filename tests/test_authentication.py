@@ -800,11 +800,7 @@ class Reported(field.Case):
                             cls.key("private.pem"))
         support.openssl("rsa", "-in", cls.key("private.pem"), "-pubout", "-out",
                         cls.key("public.pem"))
-        try:
-            support.openssl("rsa", "-traditional", "-in", cls.key("private.pem"), "-out",
-                                cls.key("pkcs1.pem"))
-        except subprocess.CalledProcessError:  # an openssl that writes these without being asked
-            support.openssl("rsa", "-in", cls.key("private.pem"), "-out", cls.key("pkcs1.pem"))
+        old_form("-in", cls.key("private.pem"), "-out", cls.key("pkcs1.pem"))
         support.openssl("pkcs8", "-topk8", "-in", cls.key("private.pem"), "-out",
                             cls.key("locked.pem"), "-passout", "pass:sesame")
         with open(cls.key("users"), "wb") as file:

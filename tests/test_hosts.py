@@ -27,27 +27,37 @@ print(sorted({tos for _, tos in seen}))
 """
 
 
+def make_hosts(a, b, script):
+    """Make two hosts, network namespaces with these names, and what the shell script adds to them.
+
+    Device v0 leads from each to the other: A is 10.9.0.1 and fd09::1, B 10.9.0.2 and .3, fd09::2
+    and ::3. Raises SkipTest where that is not possible.
+    """
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        raise unittest.SkipTest("needs root and ip to make network namespaces")
+    script = """
+        ip netns add {a}; ip netns add {b}
+        ip link add v0 netns {a} type veth peer name v0 netns {b}
+        ip -n {a} addr add 10.9.0.1/24 dev v0; ip -n {a} addr add fd09::1/64 dev v0 nodad
+        ip -n {b} addr add 10.9.0.2/24 dev v0; ip -n {b} addr add 10.9.0.3/24 dev v0
+        ip -n {b} addr add fd09::2/64 dev v0 nodad; ip -n {b} addr add fd09::3/64 dev v0 nodad
+        """ + script
+    if subprocess.call(["sh", "-e", "-c", script.format(a=a, b=b)], stderr=subprocess.DEVNULL):
+        support.remove_namespaces(a, b)
+        raise unittest.SkipTest("network namespaces with veth and tbf cannot be made here")
+
+
 class TwoHosts(unittest.TestCase):
     """A (10.9.0.1, fd09::1) and B (10.9.0.2 and .3, fd09::2 and ::3), which runs the server."""
 
     @classmethod
     def setUpClass(cls):
-        if os.geteuid() != 0 or not shutil.which("ip"):
-            raise unittest.SkipTest("needs root and ip to make network namespaces")
         cls.a, cls.b = "pya%d" % os.getpid(), "pyb%d" % os.getpid()
-        script = """
-            ip netns add {a}; ip netns add {b}
-            ip link add v0 netns {a} type veth peer name v0 netns {b}
-            ip -n {a} addr add 10.9.0.1/24 dev v0; ip -n {a} addr add fd09::1/64 dev v0 nodad
-            ip -n {b} addr add 10.9.0.2/24 dev v0; ip -n {b} addr add 10.9.0.3/24 dev v0
-            ip -n {b} addr add fd09::2/64 dev v0 nodad; ip -n {b} addr add fd09::3/64 dev v0 nodad
+        make_hosts(cls.a, cls.b, """
             for n in {a} {b}; do
                 ip -n $n link set lo up; ip -n $n link set v0 up
                 ip netns exec $n tc qdisc add dev v0 root tbf rate 20mbit burst 32k latency 50ms
-            done""".format(a=cls.a, b=cls.b)
-        if subprocess.call(["sh", "-e", "-c", script], stderr=subprocess.DEVNULL):
-            support.remove_namespaces(cls.a, cls.b)
-            raise unittest.SkipTest("network namespaces with veth and tbf cannot be made here")
+            done""")
         cls.server = support.Program(support.inside(cls.b) + support.OURS + ("-s",))
         cls.server.wait_for("Server listening on 5201")
 
@@ -313,25 +323,15 @@ class Reported(field.Case):
 
     @classmethod
     def setUpClass(cls):
-        if os.geteuid() != 0 or not shutil.which("ip"):
-            raise unittest.SkipTest("needs root and ip to make network namespaces")
+        cls.programs = []
         cls.a, cls.b = "pyfa%d" % os.getpid(), "pyfb%d" % os.getpid()
-        script = """
-            ip netns add {a}; ip netns add {b}
-            ip link add v0 netns {a} type veth peer name v0 netns {b}
+        make_hosts(cls.a, cls.b, """
             ip link add v1 netns {a} type veth peer name v1 netns {b}
-            ip -n {a} addr add 10.9.0.1/24 dev v0; ip -n {a} addr add fd09::1/64 dev v0 nodad
-            ip -n {b} addr add 10.9.0.2/24 dev v0; ip -n {b} addr add 10.9.0.3/24 dev v0
-            ip -n {b} addr add fd09::2/64 dev v0 nodad; ip -n {b} addr add fd09::3/64 dev v0 nodad
             ip -n {a} addr add 10.9.1.1/24 dev v1; ip -n {b} addr add 10.9.1.2/24 dev v1
             for n in {a} {b}; do
                 for d in lo v0 v1; do ip -n $n link set $d up; done
                 ip netns exec $n tc qdisc add dev v1 root tbf rate 20mbit burst 32k latency 50ms
-            done""".format(a=cls.a, b=cls.b)
-        cls.programs = []
-        if subprocess.call(["sh", "-e", "-c", script], stderr=subprocess.DEVNULL):
-            support.remove_namespaces(cls.a, cls.b)
-            raise unittest.SkipTest("network namespaces with veth and tbf cannot be made here")
+            done""")
         for port in (5201, 5202):
             server = support.Program(support.inside(cls.b) + support.OURS + (
                 "-s", "-p", port, "--rcv-timeout", "2000"))
