@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Measure pyperf3 against iperf3 3.22 in turn on this machine's loopback.
 
-    python3 tests/peers.py          # once: fetch iperf3 3.22
-    python3 tests/bench.py          # or: make bench
+    python3 tests/peers.py              # once: fetch iperf3 3.22
+    python3 tests/bench.py              # or: make bench
+    python3 tests/bench.py "TCP -P 4"   # one row; every row whose name has that if none is it
+    python3 tests/bench.py --against OTHER.py "TCP -P 4"   # two files of pyperf3
 
 Each row of the table is a number of interleaved pairs of tests: one with pyperf3 at both
 ends, one with iperf3 at both ends, in the order AB BA AB ..., so that a drift of the
@@ -39,48 +41,60 @@ import peers  # noqa: E402  (it is a neighbour, wherever this is run from)
 PYPERF3 = os.path.join(os.path.dirname(HERE), "pyperf3.py")
 PEER = "3.22"
 
-# name: as shown, and as --only selects it
+# name: as shown, and as the command line selects it
 # client: arguments of both programs' clients
 # both: further arguments of pyperf3's client and server, which iperf3 does not get
 # own: further arguments of pyperf3's client
 # quic: pyperf3's client has these arguments in place of the others, in the Python of quic-env
+# twin: pyperf3 runs in place of iperf3, its client with these arguments
 # mixed: iperf3 is the client in both runs of a pair
 # goals, or None: the least ratio of bit/s (rate), the greatest of CPU time per byte (cpu), the
 # least of datagrams sent per second (sent), whether no more may be lost than with iperf3 (loss)
-Cell = collections.namedtuple("Cell", "name client both own quic mixed rate cpu sent loss")
+Cell = collections.namedtuple("Cell", "name client both own quic twin mixed rate cpu sent loss")
 
 
-def cell(name, client, both="", own="", quic="", mixed=False, rate=None, cpu=None, sent=None,
-         loss=False):
-    return Cell(name, client.split(), both.split(), own.split(), quic.split(), mixed, rate, cpu,
-                sent, loss)
+def cell(name, client, both="", own="", quic="", twin="", mixed=False, rate=None, cpu=None,
+         sent=None, loss=False):
+    return Cell(name, client.split(), both.split(), own.split(), quic.split(), twin.split(), mixed,
+                rate, cpu, sent, loss)
 
+
+# Goals that rows of a kind share.
+FASTER = {"rate": 1.1, "cpu": 1.05}
+JOINED = {"rate": 3.0, "cpu": 1.0}
 
 CELLS = [
-    cell("TCP", ""),
-    cell("TCP -R", "-R"),
-    cell("TCP --bidir", "--bidir"),
-    cell("TCP -P 4", "-P 4"),
-    cell("TCP -P 8", "-P 8"),
-    cell("TCP -Z", "-Z"),
-    cell("TCP --skip-rx-copy", "--skip-rx-copy"),
+    cell("TCP", "", **FASTER),
+    cell("TCP -R", "-R", **FASTER),
+    cell("TCP --bidir", "--bidir", **FASTER),
+    cell("TCP -P 4", "-P 4", **FASTER),
+    cell("TCP -P 8", "-P 8", **FASTER),
+    cell("TCP -P 16", "-P 16", rate=1.0),
+    cell("TCP -P 64", "-P 64", rate=1.0),
+    cell("TCP -P 128", "-P 128", rate=1.0),
+    cell("TCP -Z", "-Z", **FASTER),
+    cell("TCP --skip-rx-copy", "--skip-rx-copy", **FASTER),
     cell("--threads", "", "--threads"),
     cell("--threads -R", "-R", "--threads"),
     cell("--threads -P 4", "-P 4", "--threads"),
     cell("--threads -P 8", "-P 8", "--threads"),
-    cell("TLS against TCP", "", own="--tls", rate=0.33),
-    cell("TLS -R against TCP -R", "-R", own="--tls", rate=0.33),
+    cell("TLS against TCP", "", own="--tls", rate=0.35),
+    cell("TLS -R against TCP -R", "-R", own="--tls", rate=0.35),
     cell("TLS -P 4 against TCP -P 4", "-P 4", own="--tls"),
+    cell("TLS -P 4 against TLS", "--tls -P 4", twin="--tls", rate=1.0),
     cell("QUIC against UDP -R", "-u -R -b 0 -l 1400", quic="--quic", rate=1.1),
     cell("QUIC -R against UDP -R", "-u -R -b 0 -l 1400", quic="--quic -R", rate=1.1),
     cell("QUIC -P 4 against UDP -R -P 4", "-u -R -b 0 -l 1400 -P 4", quic="--quic -P 4"),
-    cell("UDP -b 0 -l 1400", "-u -b 0 -l 1400", rate=2.0, sent=1.2),
-    cell("UDP -b 0 -l 1400 -R", "-u -b 0 -l 1400 -R", rate=2.0, sent=1.2),
-    cell("UDP -b 0 -l 1400 -P 4", "-u -b 0 -l 1400 -P 4", rate=1.2),
-    cell("UDP -b 0", "-u -b 0", rate=1.2),
-    cell("UDP -b 0 -R", "-u -b 0 -R", rate=1.2),
-    cell("UDP -b 0 -l 64", "-u -b 0 -l 64", rate=1.5, sent=1.2),
-    cell("UDP -b 0 -l 1400 --gsro", "-u -b 0 -l 1400 --gsro", rate=1.0),
+    cell("UDP -b 0 -l 1400", "-u -b 0 -l 1400", **JOINED),
+    cell("UDP -b 0 -l 1400 -R", "-u -b 0 -l 1400 -R", **JOINED),
+    cell("UDP -b 0 -l 1400 -6", "-u -b 0 -l 1400 -6", **JOINED),
+    cell("UDP -b 0 -l 1400 -P 4", "-u -b 0 -l 1400 -P 4", rate=2.0, cpu=1.0),
+    cell("UDP -b 0 -l 1400 -P 4 -R", "-u -b 0 -l 1400 -P 4 -R", rate=2.0, cpu=1.0),
+    cell("UDP -b 0", "-u -b 0", rate=1.2, cpu=1.0),
+    cell("UDP -b 0 -R", "-u -b 0 -R", rate=1.2, cpu=1.0),
+    cell("UDP -b 0 -6", "-u -b 0 -6", rate=1.2, cpu=1.0),
+    cell("UDP -b 0 -l 64", "-u -b 0 -l 64", **JOINED),
+    cell("UDP -b 0 -l 1400 --gsro", "-u -b 0 -l 1400 --gsro", rate=1.1, cpu=1.0),
     cell("UDP -b 500M -l 1400", "-u -b 500M -l 1400", loss=True),
     cell("UDP -b 1G -l 8900", "-u -b 1G -l 8900", loss=True),
     cell("UDP -b 0 -l 1400 --no-sendmmsg", "-u -b 0 -l 1400", "--no-sendmmsg"),
@@ -207,7 +221,8 @@ def measure(command, both, client_args, seconds, look=None, peer=None):
             if time.monotonic() > end:
                 raise Failure("server: does not listen after 10 s")
             time.sleep(0.005)
-        client = Child((peer or command) + ["-c", "127.0.0.1", "-p", port, "-J"] + client_args
+        host = "::1" if "-6" in client_args else "127.0.0.1"
+        client = Child((peer or command) + ["-c", host, "-p", port, "-J"] + client_args
                        + ([] if peer else both))
         seen = look(client, server) if look else None
         for child, name, limit in ((client, "client", seconds + 15), (server, "server", 10)):
@@ -308,31 +323,52 @@ def say(text=""):
     print(text, flush=True)
 
 
-def rows(cells, pyperf3, iperf3, pairs, seconds):
+# What one run of a pair is: a command, the arguments of both its ends, those of its client, and
+# the command of the client if that is another program.
+Run = collections.namedtuple("Run", "command both client peer")
+
+
+def pair_of_runs(cell, pyperf3, iperf3, other):
+    """Return the two Runs of a cell. other: the command of another pyperf3 for the second."""
+    def own(command):
+        if cell.quic:
+            file = command[-1] if other else PYPERF3
+            return Run([peers.QUIC_PYTHON, file], cell.both, cell.quic, None)
+        peer = iperf3 if cell.mixed else None
+        return Run(command, cell.both, cell.client + cell.own, peer)
+    if other:
+        return own(pyperf3), own(other)
+    if cell.twin:
+        return own(pyperf3), own(pyperf3)._replace(client=cell.twin)
+    return own(pyperf3), Run(iperf3, [], cell.client, None)
+
+
+def rows(cells, pyperf3, iperf3, other, pairs, seconds):
     """Run the cells, print the table, and return the failures as lines."""
     failures = []
-    heads = ["test", "bit/s ratio", "min..max", "pyperf3 Gbit/s", "iperf3 Gbit/s",
-             "CPU s/byte ratio", "datagrams/s ratio", "lost % pyperf3, iperf3", "pairs", "goals"]
+    second = "other" if other else "iperf3"
+    heads = ["test", "bit/s ratio", "min..max", "pyperf3 Gbit/s", second + " Gbit/s",
+             "CPU s/byte ratio", "datagrams/s ratio", "lost % pyperf3, " + second, "pairs",
+             "goals"]
     say("| %s |" % " | ".join(heads))
     say("|%s" % (" --- |" + " ---: |" * (len(heads) - 1)))
     for cell in cells:
-        client, ours = cell.client + ["-t", str(seconds)], pyperf3
-        own = client + cell.own
-        if cell.quic:
-            own, ours = cell.quic + ["-t", str(seconds)], [peers.QUIC_PYTHON, PYPERF3]
-        peer = iperf3 if cell.mixed else None
-        done = []
+        if other:
+            cell = cell._replace(rate=None, cpu=None, sent=None, loss=False)
+        done, runs = [], pair_of_runs(cell, pyperf3, iperf3, other)
         for number in range(pairs):
-            pair = {}
-            for name in ("pyperf3", "iperf3") if number % 2 == 0 else ("iperf3", "pyperf3"):
+            pair = [None, None]
+            for which in (0, 1) if number % 2 == 0 else (1, 0):
+                run = runs[which]
                 try:
-                    pair[name] = (measure(ours, cell.both, own, seconds, peer=peer)
-                                  if name == "pyperf3" else
-                                  measure(iperf3, [], client, seconds))
+                    pair[which] = measure(run.command, run.both,
+                                          run.client + ["-t", str(seconds)], seconds,
+                                          peer=run.peer)
                 except Failure as error:
-                    failures.append("%s, pair %d, %s: %s" % (cell.name, number + 1, name, error))
-            if len(pair) == 2:
-                done.append((pair["pyperf3"], pair["iperf3"]))
+                    failures.append("%s, pair %d, %s: %s" % (
+                        cell.name, number + 1, (which and second) or "pyperf3", error))
+            if None not in pair:
+                done.append(pair)
         columns, missed = summary(cell, done) if done else (["-"] * 7, [])
         columns.append("%d/%d" % (len(done), pairs))
         columns.append(", ".join(
@@ -499,10 +535,12 @@ def main():
                         help="pairs of tests per row (default 5)")
     parser.add_argument("--time", type=positive, default=2, metavar="SECONDS",
                         help="length of each test (default 2)")
-    parser.add_argument("--only", action="append", default=[], metavar="SUBSTRING",
-                        help="just rows whose name contains this; the sections after the "
-                             "table are named openssl, start-up and memory; can be repeated; "
-                             "write --only=-R for what begins with a dash")
+    parser.add_argument("only", nargs="*", metavar="CELL",
+                        help="just the row of this name, or those whose name contains it; the "
+                             "sections after the table are named openssl, start-up and memory; "
+                             "-- goes before what begins with a dash")
+    parser.add_argument("--against", metavar="OTHER.py",
+                        help="another file of pyperf3, to measure in place of iperf3")
     parser.add_argument("--python", default=sys.executable, metavar="PATH",
                         help="the interpreter to run pyperf3 with (default: this one)")
     parser.add_argument("--pyperf3", metavar="COMMAND",
@@ -515,11 +553,15 @@ def main():
     iperf3 = [iperf3]
     pyperf3 = shlex.split(args.pyperf3) if args.pyperf3 else [args.python, PYPERF3]
 
+    names = {cell.name for cell in CELLS}
+
     def wanted(name):
-        return not args.only or any(part in name for part in args.only)
+        return not args.only or any(
+            part == name if part in names else part in name for part in args.only)
 
     cells = [cell for cell in CELLS if wanted(cell.name)]
-    sections = ("openssl", "start-up", "memory")
+    sections = () if args.against else ("openssl", "start-up", "memory")
+    other = [args.python, args.against] if args.against else None
     if not cells and not any(wanted(name) for name in sections):
         parser.exit(1, "bench.py: nothing is named like that; there are: %s\n" % ", ".join(
             [cell.name for cell in CELLS] + list(sections)))
@@ -531,16 +573,18 @@ def main():
     say()
     failures = []
     if cells:
-        say("%d pair(s) of tests of %d s; ratios are pyperf3 / iperf3" % (args.pairs, args.time))
+        say("%d pair(s) of tests of %d s; ratios are pyperf3 / %s" % (
+            args.pairs, args.time, args.against or "iperf3"))
         say()
-        failures += rows(cells, pyperf3, iperf3, args.pairs, args.time)
+        failures += rows(cells, pyperf3, iperf3, other, args.pairs, args.time)
         say()
-    if wanted("openssl"):
+    wanted_sections = [name for name in sections if wanted(name)]
+    if "openssl" in wanted_sections:
         failures += tls_limit(pyperf3, args.pairs, args.time)
         say()
-    if wanted("start-up"):
+    if "start-up" in wanted_sections:
         failures += start_up(pyperf3, args.python)
-    if wanted("memory"):
+    if "memory" in wanted_sections:
         programs = [("pyperf3", pyperf3, []), ("iperf3", iperf3, [])]
         if not args.pyperf3:
             programs.insert(1, ("pyperf3 --threads", pyperf3, ["--threads"]))
