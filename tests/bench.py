@@ -93,6 +93,7 @@ CELLS = [
     cell("UDP -b 0", "-u -b 0", rate=1.2, cpu=1.0),
     cell("UDP -b 0 -R", "-u -b 0 -R", rate=1.2, cpu=1.0),
     cell("UDP -b 0 -6", "-u -b 0 -6", rate=1.2, cpu=1.0),
+    cell("UDP -b 0 -l 8900", "-u -b 0 -l 8900", rate=1.2, cpu=1.0),
     cell("UDP -b 0 -l 64", "-u -b 0 -l 64", **JOINED),
     cell("UDP -b 0 -l 1400 --gsro", "-u -b 0 -l 1400 --gsro", rate=1.1, cpu=1.0),
     cell("UDP -b 500M -l 1400", "-u -b 500M -l 1400", loss=True),

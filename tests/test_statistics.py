@@ -550,9 +550,8 @@ class DatagramIntervals(Rows):
 
     def test_drops_of_pieces_are_an_estimate_and_no_more_than_what_was_lost(self):
         statistics = pyperf3.DatagramFigures(5, False)
-        statistics.drops_estimated = True
         for total, drops in ((46, 46), (92, 92), (138, 100)):
-            statistics.take(lost=100, drops=total)
+            statistics.take(lost=100, drops=total, pieces=total // 46)
             self.assertEqual(statistics.measured().drops, drops)
 
     def test_drops_are_those_of_the_measured_part(self):
@@ -929,14 +928,11 @@ class Feeding:
 
         quick: as it does; else as single datagrams.
         """
-        length = tracker.length
-        headers = self.headers(datagrams, tracker.wide, length)
-        sizes = [each.size for each in datagrams]
-        if quick:
-            tracker.take_piece(headers, sum(sizes), datagrams[0].arrived / 1e6)
-        else:
-            sizes = [size for size in sizes if size == length] or sizes
-            tracker.take(headers, sizes, [datagrams[0].arrived / 1e6] * len(sizes))
+        arrived, sizes = datagrams[0].arrived / 1e6, [each.size for each in datagrams]
+        headers = self.headers(datagrams, tracker.wide, tracker.length)
+        if not (quick and sizes.count(tracker.length) == len(sizes)
+                and tracker.take_pieces(headers, len(sizes), [arrived])):
+            tracker.take(headers, sizes, [arrived] * len(sizes))
 
     def numbered(self, numbers, size=100, first=0):
         return [Datagram(number, size, 1000 * at, 1000 * at + 50)
@@ -1089,13 +1085,12 @@ class Trackers(Feeding, unittest.TestCase):
                 if source.random() < 0.5:
                     batch = [each._replace(sent=batch[0].sent) for each in batch]
                 if source.random() < 0.3:
-                    rest = source.randrange(0, 100)  # which is no datagram
+                    rest = source.randrange(0, 100)
                     batch[-1] = batch[-1]._replace(size=rest)
                 self.feed_piece(tracker, batch)
                 self.feed_piece(slow, batch, quick=False)
                 for each in batch:
-                    if each.size == 100 or (len(batch) == 1 and each.size >= (
-                            16 if wide else 12)):
+                    if each.size >= (16 if wide else 12):
                         reference.take(each.number, each.size, each.sent, batch[0].arrived)
                 self.assertEqual(self.figures(tracker), self.figures(slow))
                 self.assertAgree(tracker, reference)
@@ -1136,6 +1131,133 @@ class Trackers(Feeding, unittest.TestCase):
             self.feed(tracker, [Datagram(number, 100, number * 1000 % 10 ** 9,
                                           number * 1000 + offset) for number in range(1, 50)])
             self.assertLess(tracker.jitter, 1e-6)
+
+
+@unittest.skipUnless(sys.platform.startswith("linux"), "only Linux's kernel joins datagrams")
+class Joined(Feeding, unittest.TestCase):
+    """UdpReceiver, and what the kernel joins."""
+
+    LENGTH = 100
+
+    def setUp(self):
+        self.sock, self.sender = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                                  for _ in range(2)]
+        for sock in (self.sock, self.sender):
+            self.addCleanup(sock.close)
+        self.sock.bind(("127.0.0.1", 0))
+        self.sender.bind(("127.0.0.1", 0))
+        self.sender.connect(self.sock.getsockname())
+        if not pyperf3.batch_calls() or not pyperf3.set_segmentation(self.sender, 0):
+            self.skipTest("no GSO, or no batches: qemu's, say, has none")
+
+    def receiver(self, length=LENGTH, buffer=4000000):
+        parameters = pyperf3.Parameters()
+        parameters.protocol, parameters.length = "UDP", length
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        receiver = pyperf3.UdpReceiver(self.sock, pyperf3.Counters(1), 0, parameters)
+        receiver.prepare()
+        if not receiver._reader.joins:
+            self.skipTest("this kernel has no GRO")
+        return receiver
+
+    def send(self, numbers, size=LENGTH, sizes=None):
+        """Send datagrams of these numbers as one piece."""
+        pyperf3.set_segmentation(self.sender, size if len(numbers) > 1 else 0)
+        rows = [Datagram(number, size, 1000 * number, 0) for number in numbers]
+        data = bytes(self.headers(rows, False, size).memory)
+        self.sender.send(data[:len(data) - (size - (sizes or size))])
+
+    def take(self, receiver):
+        """Let the receiver take in what has come; returns in how many messages that was."""
+        messages = 0
+        try:
+            while True:
+                count = receiver._reader.receive(False)
+                receiver._account(receiver._reader, count)
+                messages += count
+        except BlockingIOError:
+            return messages
+
+    def counts(self, receiver):
+        tracker = receiver._tracker
+        return tracker.highest, tracker.lost, tracker.late, tracker.bytes
+
+    def test_pieces_count_to_the_datagram(self):
+        receiver = self.receiver()
+        for _ in range(2):  # the first time there is no room for them yet
+            first = receiver._tracker.highest
+            for numbers in (range(1, 9), range(9, 17), [17], range(18, 26)):
+                self.send([first + number for number in numbers])
+            self.assertEqual(self.take(receiver), 4)
+            self.assertEqual(self.counts(receiver), (first + 25, 0, 0, (first + 25) * 100))
+        self.assertEqual(receiver._reader.unit, 8)
+
+    def test_pieces_of_all_sizes_against_the_rules(self):
+        source = random.Random(14)
+        for wide_batch in (False, True):
+            receiver, reference = self.receiver(), Reference()
+            number = 1
+            for _ in range(60):
+                for _ in range(source.choice((1, 3, 12))):
+                    numbers = list(range(number, number + source.choice(
+                        (1, 1, 2, 16, 16, 16, source.randrange(1, 60)))))
+                    if not wide_batch and source.random() < 0.3:
+                        source.shuffle(numbers)
+                    number += len(numbers) + source.choice((0, 0, 0, 3))
+                    self.send(numbers)
+                    for each in numbers:
+                        reference.take(each, 100, 1000 * each, 0)
+                self.take(receiver)
+                self.assertEqual(self.counts(receiver), (
+                    reference.highest, reference.lost, reference.out_of_order, reference.bytes))
+            self.assertEqual(receiver.slots.dropped, 0)
+
+    def test_last_of_a_piece_may_be_short(self):
+        receiver = self.receiver()
+        for first in (1, 5, 9):
+            self.send(range(first, first + 4), sizes=40)
+            self.take(receiver)
+        self.assertEqual(self.counts(receiver), (12, 0, 0, 3 * 340))
+
+    def test_pieces_of_another_size_are_joined_no_more(self):
+        receiver = self.receiver()
+        self.send(range(1, 4))
+        self.send(range(4, 9), size=50)
+        self.assertEqual(self.take(receiver), 2)
+        self.assertEqual(self.counts(receiver), (4, 0, 0, 350))  # of the others nobody knows
+        self.send(range(9, 14), size=50)
+        self.send(range(14, 18))
+        self.assertEqual(self.take(receiver), 9)
+        self.assertEqual(self.counts(receiver), (17, 4, 0, 350 + 250 + 400))
+
+    def test_a_datagram_as_long_as_a_piece_is_one(self):
+        receiver = self.receiver()
+        for first in (1, 9):
+            self.send(range(first, first + 4))
+            self.send([first + 4])
+            self.sender.send(bytes(self.headers([Datagram(first + 5, 0, 0, 0)], False).memory)
+                             + b"x" * 400)
+            self.send([first + 6])
+            self.take(receiver)
+        self.assertEqual(self.counts(receiver), (15, 1, 0, 1400))
+
+    def test_drops_of_this_host_are_told_from_other_losses(self):
+        receiver = self.receiver(1000, 60000)
+        self.send(range(1, 17), 1000)
+        self.send(range(27, 43), 1000)  # ten were lost on the way
+        self.take(receiver)
+        self.assertEqual((receiver.slots.dropped, receiver._tracker.lost), (0, 10))
+        for first in range(43, 43 + 16 * 40, 16):  # more than there is room for
+            self.send(range(first, first + 16), 1000)
+        self.take(receiver)
+        dropped = pyperf3.dropped_datagrams(self.sock)
+        self.send(range(700, 716), 1000)
+        self.take(receiver)
+        slots = receiver.slots
+        self.assertGreater(dropped, 10)
+        self.assertEqual(slots.dropped_pieces, dropped)
+        self.assertEqual(slots.dropped, receiver._tracker.lost - 10)
+        self.assertGreater(slots.dropped, 10 * slots.dropped_pieces)
 
 
 class Receivers(Feeding, unittest.TestCase):
@@ -1187,7 +1309,7 @@ class Receivers(Feeding, unittest.TestCase):
     class Reader:
         """What one call of the system brought."""
 
-        coalesced = kernel_time = False
+        joins, unit, kernel_time = False, 1, False
 
         def __init__(self, datagrams):
             self.datagrams = datagrams
@@ -1201,7 +1323,7 @@ class Receivers(Feeding, unittest.TestCase):
     def account(self, receiver, datagrams, kernel_time=False):
         reader = self.Reader(datagrams)
         reader.kernel_time = kernel_time
-        receiver._headers = [self.headers(datagrams, receiver.parameters.wide_counters)]
+        receiver._firsts = self.headers(datagrams, receiver.parameters.wide_counters)
         receiver._account(reader, len(datagrams))
 
     def test_figures_come_to_the_control_plane_together(self):

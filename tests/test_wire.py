@@ -1208,7 +1208,7 @@ class Headers(unittest.TestCase):
             headers.write(65530, 6, 7.5)
             self.assertEqual(headers.read(6), ((7,) * 6, (500000,) * 6,
                                                tuple(range(65530, 65536))))
-            self.assertEqual(headers.read_runs(65530, 6), [(7, 500000, 6)])
+            self.assertEqual(headers.read_pieces(6), (65530, 7, [((500000, 6),)]))
 
     def test_a_run_is_known_by_its_ends_and_low_bits(self):
         for wide, spacing, argument in self.shapes():
@@ -1218,10 +1218,8 @@ class Headers(unittest.TestCase):
                     fits = border // 65536 == (border + count - 1) // 65536
                     memory = self.packed(wide, spacing, rows)
                     headers = pyperf3.DatagramHeaders(memory, wide, argument)
-                    self.assertEqual(headers.read_runs(border, count),
-                                     [(3, 77, count)] if fits else None)
-                    for wrong in (border + 1, border - 1, border + 65536, border + 2 ** 20):
-                        self.assertIsNone(headers.read_runs(wrong, count))
+                    self.assertEqual(headers.read_pieces(count),
+                                     (border, 3, [((77, count),)]) if fits else None)
 
     def test_runs_of_equal_stamps(self):
         source = random.Random(13)
@@ -1231,23 +1229,42 @@ class Headers(unittest.TestCase):
             runs, rows, micro = [], [], 0
             for _ in range(source.randrange(1, 8)):
                 micro += source.randrange(1, 5)
-                runs.append((9, micro, source.randrange(1, 6)))
-                rows += [(9, micro, 700 + len(rows) + at) for at in range(runs[-1][2])]
+                runs.append((micro, source.randrange(1, 6)))
+                rows += [(9, micro, 700 + len(rows) + at) for at in range(runs[-1][1])]
             headers = pyperf3.DatagramHeaders(self.packed(wide, spacing, rows), wide, spacing)
-            self.assertEqual(headers.read_runs(700, len(rows)), runs)
+            first, second, (found,) = headers.read_pieces(len(rows))
+            self.assertEqual((first, second, list(found)), (700, 9, runs))
+
+    def test_runs_of_several_pieces(self):
+        for micros in ((5, 5, 5, 6, 6, 6, 6, 6, 6), (5, 5, 5, 5, 6, 6, 6, 7, 7)):
+            rows = [(9, micro, 700 + at) for at, micro in enumerate(micros)]
+            for wide, spacing in ((True, 16), (False, 12), (True, 100)):
+                headers = pyperf3.DatagramHeaders(self.packed(wide, spacing, rows), wide, spacing)
+                first, second, pieces = headers.read_pieces(3, 3)
+                with self.subTest(micros=micros, spacing=spacing):
+                    self.assertEqual((first, second), (700, 9))
+                    self.assertEqual(
+                        [[micro for micro, count in piece for _ in range(count)]
+                         for piece in pieces], [list(micros[at:at + 3]) for at in (0, 3, 6)])
+
+    def test_of_pieces_with_a_gap_between_them_nothing_is_taken(self):
+        rows = [(9, 5, number) for number in (700, 701, 703, 704)]
+        headers = pyperf3.DatagramHeaders(self.packed(True, 16, rows), True)
+        self.assertIsNone(headers.read_pieces(2, 2))
+        self.assertEqual(headers.read_pieces(2, 1), (700, 9, [((5, 2),)]))
 
     def test_stamps_that_are_not_in_order_are_no_runs(self):
-        for micros in ((5, 6, 5), (5, 6, 5, 6), (5, 6, 6, 5), (5, 5, 6, 6, 5), (5, 6, 7, 5, 6, 7)):
+        for micros in ((5, 6, 5, 6), (5, 6, 5, 7), (5, 5, 6, 5, 6), (5, 6, 7, 5, 6, 7)):
             rows = [(9, micro, 700 + at) for at, micro in enumerate(micros)]
             headers = pyperf3.DatagramHeaders(self.packed(True, 32, rows), True, 32)
             with self.subTest(micros=micros):
-                self.assertIsNone(headers.read_runs(700, len(rows)))
+                self.assertIsNone(headers.read_pieces(len(rows)))
 
     def test_of_a_spacing_that_fits_no_words_there_are_no_runs(self):
         for wide, spacing in ((False, 13), (False, 1002), (True, 17), (True, 1401)):
             rows = [(9, 9, 700 + at) for at in range(4)]
             headers = pyperf3.DatagramHeaders(self.packed(wide, spacing, rows), wide, spacing)
-            self.assertIsNone(headers.read_runs(700, 4))
+            self.assertIsNone(headers.read_pieces(4))
             self.assertEqual(headers.read(4)[2], (700, 701, 702, 703))
 
     def test_a_run_with_a_fault_is_none(self):
@@ -1262,7 +1279,7 @@ class Headers(unittest.TestCase):
                     headers = pyperf3.DatagramHeaders(self.packed(wide, spacing, rows), wide,
                                                       argument)
                     with self.subTest(wide=wide, spacing=spacing, at=at, column=column):
-                        self.assertIsNone(headers.read_runs(1001, 5))
+                        self.assertIsNone(headers.read_pieces(5))
 
     def test_of_a_run_in_shuffled_order_nothing_is_taken(self):
         source = random.Random(11)
@@ -1273,8 +1290,8 @@ class Headers(unittest.TestCase):
             source.shuffle(shuffled)
             memory = self.packed(wide, 32, [(1, 2, each) for each in shuffled])
             headers = pyperf3.DatagramHeaders(memory, wide, 32)
-            self.assertEqual(headers.read_runs(500, len(counters)),
-                             [(1, 2, len(counters))] if shuffled == counters else None)
+            self.assertEqual(headers.read_pieces(len(counters)),
+                             (500, 1, [((2, len(counters)),)]) if shuffled == counters else None)
 
 
 if __name__ == "__main__":
