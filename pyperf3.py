@@ -5769,7 +5769,9 @@ class Counters:
         return self._sinks.setdefault(index % _SINKS, memoryview(private_memory(size)))
 
 
-_PROCESSES = 64  # workers of one end, of all its tests; more are of use on many CPUs only
+_PROCESSES = 64  # of the workers of one end, of all its tests; more are of use on many CPUs only
+_ALONE = 8  # streams that have a process each
+_SHARED = max(4, os.cpu_count() or 1)  # processes for more of them
 _FEW = 4  # workers for which a client does not look whether there is memory
 _PROCESS_MEMORY = 2560 * 1024  # bytes that a worker's process takes, with the kernel's
 _THREAD_MEMORY = 96 * 1024  # that a worker's thread takes
@@ -5787,38 +5789,47 @@ class Workforce:
         # a process takes its share bit by bit, so what is free now looks more than it is.
         self._free, self._kept = None, 0
 
-    def grant(self, count):
-        """Return whether a test's `count` workers are processes; release() takes that back.
+    def grant(self, streams, shared=False):
+        """Return how many processes serve a test's streams, 0 if threads of this one do.
 
-        Raises IperfError 200 if there is memory for neither.
+        shared: a process may serve several. release() takes it back. Raises IperfError 200 if
+        there is memory for neither.
         """
         may_fork = can_fork()  # else the program's other threads are not ours
-        processes = not self._threads and may_fork and self._granted + count <= self._limit
-        if count > self._few:
+        count = min(streams, _SHARED) if shared and streams > _ALONE else streams
+        if self._threads or not may_fork or self._granted + count > self._limit:
+            count = 0
+        if streams > self._few:
             free = free_memory()
             if free is not None:
                 if self._free is None:
                     self._free = free + self._kept
                 free = min(free, self._free - self._kept)
                 # Half of it stays for the next test, whose workers may do as threads.
-                processes = processes and free >= 2 * count * _PROCESS_MEMORY
-                if not processes and free < count * _THREAD_MEMORY:
+                if free < 2 * self._memory(streams, count):
+                    count = 0
+                if not count and free < self._memory(streams, 0):
                     raise IperfError(200, OSError(
                         errno.ENOMEM, "no memory for %d streams: %d KiB are free" % (
-                            count, max(0, free) // 1024)))
-        if processes:
-            self._granted += count
-        elif may_fork:
+                            streams, max(0, free) // 1024)))
+        if may_fork and not count:
             spare_address_space()
-        self._kept += count * (_PROCESS_MEMORY if processes else _THREAD_MEMORY)
-        return processes
+        self._granted += count
+        self._kept += self._memory(streams, count)
+        return count
 
-    def release(self, count, processes):
-        """Take back what was granted: so many workers, and what grant() returned."""
-        self._granted -= count if processes else 0
-        self._kept -= count * (_PROCESS_MEMORY if processes else _THREAD_MEMORY)
+    def release(self, streams, processes):
+        """Take back what was granted: to so many streams, what grant() returned."""
+        self._granted -= processes
+        self._kept -= self._memory(streams, processes)
         if not self._kept:
             self._free = None
+
+    @staticmethod
+    def _memory(streams, processes):
+        """Return the bytes that streams take, in so many processes or in threads of this one."""
+        threads = max(0, streams - processes)
+        return processes * _PROCESS_MEMORY + threads * _THREAD_MEMORY
 
 
 class WorkerLoop:
@@ -5831,6 +5842,7 @@ class WorkerLoop:
         """Prepare the loop in the parent. sock: what wakes it when that is shut down."""
         self.sock, self.counters, self.index = sock, counters, index
         self.slots = self.layout(counters, index)
+        self.account = self.slots  # where its process's CPU seconds are written, for all its loops
         self._looked = 0.0
 
     def descriptors(self):
@@ -5851,7 +5863,12 @@ class WorkerLoop:
     def publish(self):
         """Write this process's CPU seconds to the slots (a thread's are its program's)."""
         if self.parent is not None:
-            self.slots.user, self.slots.system = cpu_times()
+            self.account.user, self.account.system = cpu_times()
+
+    def wake(self, how):
+        """End a blocked call on the socket by shutting it down."""
+        with suppress(OSError):  # the peer was first
+            self.sock.shutdown(how)
 
     def look_around(self):
         """Return the time; now and then publish, and end if the parent is gone."""
@@ -5873,33 +5890,39 @@ class WorkerLoop:
 
 
 class Worker:
-    """A process or thread that runs `loop.run()` once the gate opens."""
+    """A process, or threads of this one, in which `loops` run once the gate opens."""
 
-    def __init__(self, loop, gate, threaded):
-        """Start the worker. gate: a pipe's (read, write) ends; its end of file opens it.
-
-        Where the system refuses a process, it is a thread. Raises OSError.
-        """
-        self._pid = self._thread = None
+    def __init__(self):
+        self.loops = []
+        self._pid, self._threads = None, {}  # of threads: one for each loop
         self._status = 0  # of a process that has ended
-        self.loop = loop
-        refusal = None if threaded else self._fork(gate[0])
+
+    def start(self, gate, threaded):
+        """Begin. gate: the reading end of a pipe, whose end of file opens it.
+
+        Where the system refuses a process, these are threads. Raises OSError.
+        """
+        refusal = None if threaded else self._fork(gate)
         if self._pid is None:
             try:
                 import threading
-                self._thread = threading.Thread(target=self._be_thread, args=(gate[0],),
-                                                daemon=True)
-                self._thread.start()
+                for loop in self.loops:
+                    thread = threading.Thread(target=self._be_thread, args=(gate, loop),
+                                              daemon=True)
+                    thread.start()
+                    self._threads[loop] = thread
             except (ImportError, RuntimeError, MemoryError) as error:
                 raise refusal or OSError(errno.EAGAIN, str(error))
 
     def _fork(self, gate):
         """Begin as a process; returns the OSError with which the system refuses it, or None."""
-        self.loop.parent = os.getpid()
+        for loop in self.loops:
+            loop.parent, loop.account = os.getpid(), self.loops[0].slots
         try:
             self._pid = os.fork()
         except OSError as error:
-            self.loop.parent = None
+            for loop in self.loops:
+                loop.parent = None
             return error
         if self._pid == 0:
             self._be_child(gate)
@@ -5913,27 +5936,47 @@ class Worker:
             for number in ("SIGINT", "SIGTERM", "SIGHUP"):
                 signal.signal(getattr(signal, number), signal.SIG_IGN)
             signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-            close_descriptors([gate] + self.loop.descriptors())
-            self._wait_and_run(gate)
+            close_descriptors([gate] + [each for loop in self.loops for each in loop.descriptors()])
+            self._run_all(gate)
             status = 0
         finally:
             os._exit(status)
 
-    def _be_thread(self, gate):
-        with suppress(Exception):  # the control plane sees that it ended without a result
-            self._wait_and_run(gate)
+    def _run_all(self, gate):
+        """Run the loops in this process: the first one here, each other in a thread."""
+        threads = []
+        if self.loops[1:]:
+            spare_address_space()
+            import threading
+            threads = [threading.Thread(target=self._be_partner, args=(gate, loop))
+                       for loop in self.loops[1:]]
+        for thread in threads:
+            thread.start()
+        self._wait_and_run(gate, self.loops[0])
+        for thread in threads:
+            thread.join()
 
-    def _wait_and_run(self, gate):
+    def _be_partner(self, gate, loop):
         try:
-            self.loop.prepare()
-            self.loop.await_start(gate)
-            self.loop.run()
+            self._wait_and_run(gate, loop)
+        except BaseException:
+            os._exit(1)  # one that ends without a result ends its process
+
+    def _be_thread(self, gate, loop):
+        with suppress(Exception):  # the control plane sees that it ended without a result
+            self._wait_and_run(gate, loop)
+
+    def _wait_and_run(self, gate, loop):
+        try:
+            loop.prepare()
+            loop.await_start(gate)
+            loop.run()
         except Exception as error:
-            self.loop.slots.write_note(repr(error))
+            loop.slots.write_note(repr(error))
             raise
 
-    def ended(self):
-        """Return whether the worker has ended; a process is reaped then."""
+    def ended(self, loop=None):
+        """Return whether the worker, or what runs that loop, has ended; a process is reaped."""
         if self._pid:
             try:
                 pid, self._status = os.waitpid(self._pid, os.WNOHANG)
@@ -5941,34 +5984,34 @@ class Worker:
                 pid = self._pid
             if pid:
                 self._pid = None
-        if self._thread and not self._thread.is_alive():
-            self._thread = None
-        return not (self._pid or self._thread)
+        self._threads = {each: thread for each, thread in self._threads.items()
+                         if thread.is_alive()}
+        return not (self._pid or (self._threads if loop is None else loop in self._threads))
 
-    def death(self):
-        """Return, as an OSError, that it ended without a result, and how if that is known."""
+    def death(self, names=""):
+        """Return, as an OSError, that it ended without a result, and how if that is known.
+
+        names: of its streams, if there are several.
+        """
         number, status = self._status & 0x7f, self._status >> 8
-        note = self.loop.slots.note()
-        text = "the stream's worker has died"
+        note = next(filter(None, [loop.slots.note() for loop in self.loops]), "")
+        text = "the worker of streams %s" % names if names else "the stream's worker"
         if number:
-            text = "the stream's worker was killed by signal %d%s" % (
+            text += " was killed by signal %d%s" % (
                 number, ": perhaps the memory ran out" if number == signal.SIGKILL else "")
-        elif note or status:
-            text += ": " + (note or "exit status %d" % status)
+        else:
+            text += " has died"
+            if note or status:
+                text += ": " + (note or "exit status %d" % status)
         return OSError(errno.EIO, text)
-
-    def wake(self, how):
-        """End a blocked call on the worker's socket by shutting it down."""
-        with suppress(OSError):  # the peer was first
-            self.loop.sock.shutdown(how)
 
     def kill(self):
         """End the worker, whatever it does; join() waits for that."""
         if self._pid:
             with suppress(OSError):
                 os.kill(self._pid, signal.SIGKILL)
-        if self._thread:
-            self.wake(socket.SHUT_RDWR)
+        for loop in self._threads:
+            loop.wake(socket.SHUT_RDWR)
 
     def join(self):
         """Wait for the end of a worker that was killed."""
@@ -5976,9 +6019,69 @@ class Worker:
             with suppress(OSError):
                 os.waitpid(self._pid, 0)
             self._pid = None
-        if self._thread:
-            self._thread.join(1.0)
-            self._thread = None
+        for thread in self._threads.values():
+            thread.join(1.0)
+        self._threads = {}
+
+
+class Workers:
+    """The workers of one end of a test, which wait at its gate for the start."""
+
+    def __init__(self, workforce, counters, streams, shared):
+        """shared: see Workforce.grant(). Raises IperfError 200."""
+        self._workforce, self._shared, self._streams = workforce, counters.shared, streams
+        self._workers = []
+        self._gate = os.pipe()
+        with on_error(lambda: [os.close(end) for end in self._gate]):
+            self._processes = workforce.grant(streams, shared)
+
+    def add(self, loop):
+        """Give the loop of the next stream to a worker, which starts with its last one; returns it.
+
+        Raises OSError.
+        """
+        count = self._processes or self._streams
+        place = loop.index * count // self._streams
+        if place == len(self._workers):
+            self._workers.append(Worker())
+        worker = self._workers[place]
+        worker.loops.append(loop)
+        if (loop.index + 1) * count // self._streams > place:
+            # A program that has got threads in the meantime cannot fork any more.
+            worker.start(self._gate[0], not (self._processes and can_fork()))
+        return worker
+
+    def open_gate(self):
+        """Let the workers run."""
+        self._shared.beat = time.monotonic()
+        self._shared.open = 1
+        if self._gate[1] is not None:
+            os.close(self._gate[1])
+            self._gate = (self._gate[0], None)
+
+    def cpu_times(self):
+        """Return the (user, system) CPU seconds of their processes so far."""
+        slots = [loop.slots for worker in self._workers for loop in worker.loops]
+        return sum(each.user for each in slots), sum(each.system for each in slots)
+
+    def close(self):
+        """End the workers, and close what their loops have open, at once."""
+        if self._gate[0] is None:
+            return
+        self._workforce.release(self._streams, self._processes)
+        loops = [loop for worker in self._workers for loop in worker.loops]
+        for loop in loops:
+            loop.slots.command = STOP
+        self.open_gate()
+        left = [worker for worker in self._workers if not worker.ended()]
+        for worker in left:
+            worker.kill()
+        for worker in left:
+            worker.join()
+        for loop in loops:
+            loop.close()
+        os.close(self._gate[0])
+        self._gate = (None, None)
 
 
 ###############################################################################
@@ -7219,6 +7322,10 @@ class Stream:
         self.worker = worker
         self.figures = figures
 
+    def has_died(self):
+        """Return whether what runs its loop has ended without a result."""
+        return self.worker.ended(self.loop) and self.slots.status <= RUNNING
+
 
 CallPlan = collections.namedtuple("CallPlan", "send receive whole batch")
 CallPlan.__doc__ = """How the streams of one end call the kernel.
@@ -7264,6 +7371,7 @@ class Transport:
     takes_turns = False  # nothing but its address tells whose a new stream is
     queues = True  # what waits to be read is seen in the kernel
     dial_patience = 0.0  # seconds for which a client bears errors that may pass
+    shares_workers = False  # a process may serve several streams
     stop_patience = 0.003  # seconds for the workers to see that they are to stop
     failure_patience = 2.0  # seconds after which streams that failed end the test
 
@@ -7478,6 +7586,7 @@ class Tcp(Transport):
 
     name = "TCP"
     takes_tls = True
+    shares_workers = True
 
     def open_socket(self, family):
         return stream_socket(family, self.parameters.mptcp)
@@ -7701,7 +7810,7 @@ class Udp(OverUdp):
     def wake(self, streams):
         for stream in streams:
             if not stream.sender:
-                stream.worker.wake(socket.SHUT_RD)  # what has come can still be read
+                stream.loop.wake(socket.SHUT_RD)  # what has come can still be read
 
     def is_busy(self, stream):
         # A sleeping sender looks at the command first; a client's receivers are not waited for,
@@ -8082,8 +8191,8 @@ class Health:
         for stream in test.streams:
             if stream.slots.status == SPOILED:
                 raise self.file_error(stream)
-            if stream.worker.ended() and stream.slots.status <= RUNNING:
-                raise IperfError(205 if stream.sender else 206, stream.worker.death())
+            if stream.has_died():
+                raise IperfError(205 if stream.sender else 206, self._death(stream.worker))
         failed = [stream for stream in test.streams if stream.slots.status == FAILED]
         if not test.transport.breaks(failed, test.streams):
             self._broken_since = None
@@ -8145,6 +8254,11 @@ class Health:
             text = "%s does not take what is written to it" % self._test.settings.file
         return IperfError(14, OSError(stream.slots.errno, text))
 
+    def _death(self, worker):
+        carried = [stream.figures.socket for stream in self._test.streams
+                   if stream.worker is worker]
+        return worker.death("[%d] to [%d]" % (carried[0], carried[-1]) if carried[1:] else "")
+
     def _worker_error(self, stream):
         note = stream.slots.note()
         return OSError(stream.slots.errno, note) if note else system_error(stream.slots.errno)
@@ -8164,7 +8278,6 @@ class Test:
         self.emit = emit
         self.ids = stream_ids(parameters.stream_count())
         self.streams = []
-        self._workers = []  # of the streams, and of whatever else serves the test
         self.start = first_facts()
         self.remote = None  # the other end's Results
         self.own = collections.OrderedDict()  # figures of ours for the end object
@@ -8177,10 +8290,8 @@ class Test:
         self.cpu = None
         self._pending_interval = None
         self._counters = Counters(len(self.ids))
-        self._workforce = workforce or Workforce(settings.threads)
-        self._gate = os.pipe()
-        with on_error(lambda: [os.close(end) for end in self._gate]):
-            self._forks = self._workforce.grant(len(self.ids))
+        self._workers = Workers(workforce or Workforce(settings.threads), self._counters,
+                                len(self.ids), transport.shares_workers)
 
     # Set-up
 
@@ -8214,7 +8325,10 @@ class Test:
         together = [each for each in range(len(self.ids)) if self.sends(each)]
         loop = self.transport.loop(sock, self._counters, index, self._payload(sender),
                                    together if sender else None)
-        worker = self.add_worker(loop)
+        try:
+            worker = self._workers.add(loop)
+        except OSError as error:
+            raise IperfError(200, error)
         # iperf3: the numbers are descriptors, and always these.
         number = 2 * index + 4 + self.transport.extra_descriptors(index)
         if self.settings.logfile is not None:
@@ -8229,17 +8343,6 @@ class Test:
                      "remote_host": remote[0], "remote_port": remote[1]}
         self.start["connected"].append(connected)
         self.emit("connected", connected)
-
-    def add_worker(self, loop):
-        """Start the worker of a loop; returns it. Raises IperfError 200."""
-        try:
-            # A program that has got threads in the meantime cannot fork any more.
-            worker = Worker(loop, self._gate, not (self._forks and can_fork()))
-        except OSError as error:
-            loop.close()
-            raise IperfError(200, error)
-        self._workers.append(worker)
-        return worker
 
     def _payload(self, sender):
         """Return the file (-F) for one stream: to send, opened for it, or the path to write to."""
@@ -8279,12 +8382,7 @@ class Test:
             self.amount.limit_senders()
 
     def open_gate(self):
-        """Let the workers run."""
-        self._counters.shared.beat = time.monotonic()
-        self._counters.shared.open = 1
-        if self._gate[1] is not None:
-            os.close(self._gate[1])
-            self._gate = (self._gate[0], None)
+        self._workers.open_gate()
 
     # While it runs
 
@@ -8407,7 +8505,7 @@ class Test:
         over: some take it for the end of everything.
         """
         for stream in self.senders():
-            stream.worker.wake(socket.SHUT_WR)
+            stream.loop.wake(socket.SHUT_WR)
 
     def finish(self, now):
         """Take the last interval and the figures of this end, once."""
@@ -8416,11 +8514,7 @@ class Test:
         self.finished = True
         self.local_time = now - self.ticks.origin
         self._pending_interval = self._take_interval(now)
-        user, system = cpu_times()
-        for worker in self._workers:
-            user += worker.loop.slots.user
-            system += worker.loop.slots.system
-        self.cpu.finish(now, user, system)
+        self.cpu.finish(now, *map(sum, zip(cpu_times(), self._workers.cpu_times())))
         self._tell_outage()
 
     def _tell_outage(self):
@@ -8477,25 +8571,11 @@ class Test:
 
     def close(self):
         """End the workers and close the data connections, at once."""
-        if not self.closed:
-            self._workforce.release(len(self.ids), self._forks)
         self.closed = True
-        for worker in self._workers:
-            worker.loop.slots.command = STOP
-        self.open_gate()
-        left = [worker for worker in self._workers if not worker.ended()]
-        for worker in left:
-            worker.kill()
-        for worker in left:
-            worker.join()
-        for worker in self._workers:
-            worker.loop.close()
+        self._workers.close()
         self.transport.close()
         if self.file:
             self.file.close()
-        if self._gate[0] is not None:
-            os.close(self._gate[0])
-            self._gate = (None, None)
 
 
 class Summary:

@@ -2,10 +2,13 @@
 
 import errno
 import os
+import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import pyperf3
@@ -13,6 +16,10 @@ from support import (OURS, Group, Program, ServerCase, children, driver, free_po
                      start_server, wait_for_listener, wait_until)
 
 MEGABYTE = 1024 * 1024
+
+
+# Of an end with many streams.
+PROCESSES = max(4, os.cpu_count())
 
 
 def threads(pid):
@@ -103,9 +110,11 @@ class LittleMemory(unittest.TestCase):
 class Workers(ServerCase):
 
     def test_processes_of_a_server_are_bounded_in_all(self):
-        port = self.serve("--max-clients", 8)
-        words = OURS + ("-c", "127.0.0.1", "-p", port, "-t", 60, "-b", "100K", "--threads", "-P")
-        bound, counts = max(64, 2 * os.cpu_count()), [40] * (1 + os.cpu_count() // 10) + [128, 20]
+        bound = max(64, 2 * os.cpu_count())
+        counts = [8] * (bound // 8 - 1) + [128, 5]
+        port = self.serve("--max-clients", len(counts))
+        words = OURS + ("-c", "127.0.0.1", "-p", port, "-t", 60, "-b", "100K", "-u",
+                        "--threads", "-P")
         programs, expected = [], 0
         try:
             for count in counts:
@@ -149,6 +158,44 @@ class Workers(ServerCase):
                 wait_until(lambda: "the stream's worker was killed by signal 9: perhaps the memory"
                                    " ran out" in end.err(), ("killed", end.err))
 
+    def test_many_streams_share_a_few_processes(self):
+        port = self.serve()
+        words = OURS + ("-c", "127.0.0.1", "-p", port, "-t", 20, "-b", "1M", "-P")
+        for count, expected in ((8, 8), (9, PROCESSES), (128, PROCESSES)):
+            with self.subTest(streams=count), Program(words + (count,)) as client:
+                client.wait_for("[SUM]")
+                for end in (client, self.server):
+                    self.assertEqual(len(children(end.pid)), expected)
+                    total = sum(map(threads, children(end.pid)))
+                    self.assertEqual(total, count)
+            wait_until(lambda: not children(self.server.pid), "the end of the processes")
+
+    def test_killed_process_names_the_streams_that_it_carried(self):
+        for end in ("server", "client"):
+            with self.subTest(end=end):
+                server, port = start_server(OURS, "-1")
+                words = OURS + ("-c", "127.0.0.1", "-p", port, "-t", 20, "-P", 3 * PROCESSES)
+                with server, Program(words) as client:
+                    client.wait_for("[SUM]")
+                    program = client if end == "client" else server
+                    os.kill(sorted(children(program.pid))[1], signal.SIGKILL)
+                    self.assertEqual(client.finish().code, 1)
+                    wait_until(program.err, "an error")
+                    first = re.findall(r"\[ *(\d+)\] local", program.out())[3]
+                    self.assertRegex(program.err(), r"unable to (read from|write to) stream socket: "
+                                     r"the worker of streams \[%s\] to \[%d\] was killed by signal 9"
+                                     % (first, int(first) + 4))
+
+    def test_no_process_of_many_streams_outlives_its_killed_parent(self):
+        port = self.serve()
+        with Program(OURS + ("-c", "127.0.0.1", "-p", port, "-t", 60, "-P", 12)) as client:
+            client.wait_for("[SUM]")
+            workers = children(client.pid)
+            self.assertEqual(len(workers), PROCESSES)
+            client.signal(signal.SIGKILL)
+            wait_until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in workers),
+                       "the end of the workers")
+
     def test_limit_on_address_space_holds_many_streams(self):
         # Each thread has megabytes of it, and the C library's heaps for threads have more.
         if not shutil.which("prlimit"):
@@ -170,7 +217,7 @@ class RefusedProcesses(unittest.TestCase):
     def test_threads_do_instead(self):
         for name in ("EAGAIN", "ENOMEM", "ENOSYS", "EPERM"):
             command = driver(self.REFUSED % (name, name))
-            for arguments in (("-P", 3), ("-R",), ("-u", "--bidir")):
+            for arguments in (("-P", 3), ("-P", 12), ("-R",), ("-u", "--bidir")):
                 with self.subTest(error=name, arguments=arguments):
                     for left in run_pair(command, command, arguments + ("-t", 1)):
                         self.assertEqual(left.code, 0, left)
@@ -190,6 +237,62 @@ class RefusedProcesses(unittest.TestCase):
             self.assertIn("unable to create a new stream: " + os.strerror(11), left.err)
 
 
+class Busy(pyperf3.WorkerLoop):
+    """Uses a CPU for a twentieth of a second."""
+
+    def descriptors(self):
+        return []
+
+    def run(self):
+        end = time.thread_time() + 0.05
+        while time.thread_time() < end:
+            pass
+        self.publish()
+
+    def close(self):
+        pass
+
+
+class Broken(Busy):
+
+    def run(self):
+        raise ValueError("no such thing")
+
+
+@unittest.skipUnless(hasattr(os, "fork") and hasattr(time, "thread_time"), "needs Python 3.7")
+class SharedProcesses(unittest.TestCase):
+
+    def start(self, kinds):
+        """Run loops of these kinds in two processes; returns the Workers, and theirs."""
+        counters = pyperf3.Counters(len(kinds))
+        workforce = pyperf3.Workforce(False, len(kinds))
+        workforce.grant = lambda streams, shared: 2
+        workers = pyperf3.Workers(workforce, counters, len(kinds), True)
+        self.addCleanup(workers.close)
+        each = [workers.add(kind(None, counters, index)) for index, kind in enumerate(kinds)]
+        workers.open_gate()
+        for worker in each:
+            wait_until(worker.ended, "the end of a worker")
+        return workers, each
+
+    def test_cpu_seconds_of_a_process_count_once(self):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        workers, _ = self.start([Busy] * 8)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        told = sum(workers.cpu_times())
+        self.assertGreater(told, 0.39)
+        self.assertLessEqual(told, spent)
+
+    def test_loop_that_breaks_ends_its_process_with_a_note(self):
+        _, each = self.start([Busy, Broken, Busy, Busy])
+        self.assertIs(each[0], each[1])
+        self.assertIsNot(each[1], each[2])
+        error = each[1].death("[5] to [7]")
+        self.assertIn("the worker of streams [5] to [7] has died: ValueError(", error.strerror)
+        self.assertEqual(each[2].death().strerror, "the stream's worker has died")
+
+
 class Grants(unittest.TestCase):
 
     def setUp(self):
@@ -206,12 +309,20 @@ class Grants(unittest.TestCase):
         self.assertFalse(workforce.grant(6))
         self.assertRaises(pyperf3.IperfError, workforce.grant, 200)  # 19 MB
         self.assertFalse(workforce.grant(100))
-        workforce.release(6, True)
+        workforce.release(6, 6)
         self.assertFalse(workforce.grant(6))  # for the threads that are still there
-        workforce.release(6, False)
-        workforce.release(6, False)
-        workforce.release(100, False)
+        workforce.release(6, 0)
+        workforce.release(6, 0)
+        workforce.release(100, 0)
         self.assertTrue(workforce.grant(6))
+
+    def test_streams_that_share_processes_need_less(self):
+        pyperf3.free_memory = lambda: 60 * MEGABYTE
+        workforce = pyperf3.Workforce(False, 0)
+        self.assertEqual(workforce.grant(100), 0)
+        workforce.release(100, 0)
+        if PROCESSES < 8:
+            self.assertEqual(workforce.grant(100, True), PROCESSES)
 
     def test_few_workers_without_a_look_count_as_well(self):
         workforce = pyperf3.Workforce(False, 4)
