@@ -11,12 +11,13 @@ How it works. A test has a control connection, over which the two ends agree on
 the parameters, start, stop and exchange their results, and one data connection
 per stream. The *control plane* is one loop over a selector; what it does reads
 as plain sequences, since each conversation is a generator that yields what it
-waits for. The *data plane* is one worker per stream, which runs that stream's
-loop and nothing else, blocked in system calls: a forked process where the host
-can fork and the program has no other threads, else a thread. Workers count in
-a shared memory map; the control plane reads the counters at each tick. A
-running test produces *events*, each a dict that holds the piece of iperf3's
-JSON document it stands for; text and JSON are functions from events to lines.
+waits for. The *data plane* runs each stream's loop and nothing else, blocked in
+system calls, in a worker: a forked process where the host can fork and the
+program has no other threads, else a thread. Many TCP streams share a few
+processes, each in a thread there. The loops count in a shared memory map; the
+control plane reads the counters at each tick. A running test produces *events*,
+each a dict that holds the piece of iperf3's JSON document it stands for; text
+and JSON are functions from events to lines.
 
 As a module: `for event in Client(Settings(client="HOST")): ...`, or
 `Client(settings).run()`, which returns the document. The module prints nothing,
@@ -1881,6 +1882,12 @@ def system_info():
     release, build = "%d.%d" % sys.getwindowsversion()[:2], sys.getwindowsversion()[2]
     return " ".join(("Windows", socket.gethostname(), release, "%s.%d" % (release, build),
                      sysconfig.get_platform().rpartition("-")[2].upper()))
+
+
+def kernel_version():
+    """Return the first numbers of the kernel's version, (6, 1) or (6,)."""
+    release = os.uname().release if hasattr(os, "uname") else ""
+    return tuple(int(word) for word in release.split(".")[:2] if word.isdigit())
 
 
 def replaced_calls():
@@ -5663,7 +5670,7 @@ STARTING, PREPARED, RUNNING, STOPPED, COMPLETE, CLOSED, FAILED, SPOILED = range(
 
 _ROW = 24  # slots of one worker: three cache lines of its own
 _NOTE = 200  # bytes of a text
-_SINKS = 16  # buffers of the receivers of one process
+_SINKS = min(16, max(4, os.cpu_count() or 1))  # buffers of the receivers of one process
 _HOUSEKEEPING = 0.25  # seconds between looks at the parent
 _STALE = 2.5  # seconds without a look of the parent's, after which it may be a stopped one
 
@@ -6615,6 +6622,10 @@ class TcpSender(StreamLoop):
         return limit - sum(ints[_BYTES] for ints in self._together)
 
 
+# Linux acknowledges what does not wake a reader yet, as of 4.18.
+_WAITS_FOR_BYTES = _LINUX and kernel_version() >= (4, 18)
+
+
 class TcpReceiver(StreamLoop):
     """Receive one TCP stream; once stopped, read on to its end without counting."""
 
@@ -6622,6 +6633,8 @@ class TcpReceiver(StreamLoop):
         """path: of the file to write (-F). Raises IperfError 14 if it cannot be opened."""
         StreamLoop.__init__(self, sock, counters, index, parameters, plan,
                             open_payload(path, True) if path else None)
+        self._wake = 1
+        self._may_wait = type(self.connection) is PlainConnection and _WAITS_FOR_BYTES
 
     def transfer(self):
         ints, count_at, command_at = self.slots.ints, _BYTES, _COMMAND
@@ -6660,10 +6673,22 @@ class TcpReceiver(StreamLoop):
             if not count and not ints[command_at]:
                 return CLOSED
             if now - mark > 0.02:
-                slow = (received - marked) / (now - mark) * _SLOW_CALL < size
-                flags = plain if slow else whole
+                prompt = (received - marked) / (now - mark) * _SLOW_CALL  # bytes
+                flags = plain if prompt < size else whole
+                self._wait_for_bytes(self.plan.wake if waits and prompt >= self.plan.wake else 1)
                 mark, marked = now, received
         return self._drain(receive, view, plain)
+
+    def _wait_for_bytes(self, count):
+        """Let a call that waits be woken by so many bytes (SO_RCVLOWAT)."""
+        if count == self._wake or not self._may_wait:
+            return
+        with suppress(OSError):
+            # Of a buffer that has not grown by itself yet the kernel would change the size.
+            room = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            if count == 1 or room >= 4 * count:
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+                self._wake = count
 
     def _store(self, view):
         """Write to the file (-F). A pipe may stand still for as long as the test runs."""
@@ -6690,6 +6715,7 @@ class TcpReceiver(StreamLoop):
         count: bytes that came with the stop.
         """
         self._end(STOPPED)
+        self._wait_for_bytes(1)
         while count != 0:
             if self.file and count:
                 self._store(view[:count])
@@ -7327,7 +7353,7 @@ class Stream:
         return self.worker.ended(self.loop) and self.slots.status <= RUNNING
 
 
-CallPlan = collections.namedtuple("CallPlan", "send receive whole batch")
+CallPlan = collections.namedtuple("CallPlan", "send receive whole batch wake")
 CallPlan.__doc__ = """How the streams of one end call the kernel.
 
 send, receive: bytes per call; whole: a receiving call waits until they are there;
@@ -7345,13 +7371,13 @@ def call_plan(parameters, streams):
     """
     block = parameters.length
     if streams > 1:
-        return CallPlan(block, DEFAULT_TCP_BLOCK, False, not parameters.rate)
+        return CallPlan(block, DEFAULT_TCP_BLOCK, False, not parameters.rate, 1)
     if parameters.skip_rx_copy:
-        return CallPlan(block, DEFAULT_TCP_BLOCK, True, False)
+        return CallPlan(block, DEFAULT_TCP_BLOCK, True, False, 1)
     if parameters.zerocopy:
-        return CallPlan(block, 1024 * 1024, True, True)
+        return CallPlan(block, 1024 * 1024, True, True, 1)
     large = 8 * block if block == DEFAULT_TCP_BLOCK else block
-    return CallPlan(large, 32 * 1024, True, False)
+    return CallPlan(large, 32 * 1024, True, False, 1)
 
 
 class Transport:
@@ -7923,7 +7949,7 @@ class Quic(OverUdp):
         return QuicArrivals(self, conversation)
 
     def _plan(self):
-        return CallPlan(self.parameters.length, DEFAULT_TCP_BLOCK, False, False)
+        return CallPlan(self.parameters.length, DEFAULT_TCP_BLOCK, False, False, 1)
 
     def are_ready(self, streams):
         statuses = [stream.slots.status for stream in streams]

@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -182,9 +181,9 @@ class Workers(ServerCase):
                     self.assertEqual(client.finish().code, 1)
                     wait_until(program.err, "an error")
                     first = re.findall(r"\[ *(\d+)\] local", program.out())[3]
-                    self.assertRegex(program.err(), r"unable to (read from|write to) stream socket: "
-                                     r"the worker of streams \[%s\] to \[%d\] was killed by signal 9"
-                                     % (first, int(first) + 4))
+                    self.assertRegex(program.err(), (
+                        r"unable to (read from|write to) stream socket: the worker of streams "
+                        r"\[%s\] to \[%d\] was killed by signal 9") % (first, int(first) + 4))
 
     def test_no_process_of_many_streams_outlives_its_killed_parent(self):
         port = self.serve()
@@ -276,6 +275,7 @@ class SharedProcesses(unittest.TestCase):
         return workers, each
 
     def test_cpu_seconds_of_a_process_count_once(self):
+        import resource
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         workers, _ = self.start([Busy] * 8)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
