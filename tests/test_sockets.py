@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -621,6 +622,98 @@ class Reported(field.Case):
                         for command in (support.OURS, support.real("3.22"))]
         self.assertEqual(figures.outline(ours), figures.outline(theirs))
         self.assertIn("Retr  Cwnd", ours)
+
+
+@unittest.skipUnless(getattr(pyperf3, "_WAITS_FOR_BYTES"), "needs Linux 4.18")
+class WokenByManyBytes(unittest.TestCase):
+    """SO_RCVLOWAT of a receiver whose plan has it."""
+
+    WAKE = 65536
+
+    def receive(self, feed, wake=WAKE, **parameters):
+        """Let feed(peer) send to a receiver; returns how many bytes woke it, once and at its end.
+
+        Its buffer may not change by that.
+        """
+        given = pyperf3.Parameters()
+        vars(given).update(parameters)
+        plan = pyperf3.CallPlan(131072, 131072, False, False, wake)
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(1)
+            peer = socket.create_connection(listener.getsockname())
+            ours = listener.accept()[0]
+        with peer, ours:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * self.WAKE)
+            before = ours.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            receiver = pyperf3.TcpReceiver(ours, pyperf3.Counters(1), 0, given, plan)
+            thread = threading.Thread(target=receiver.run)
+            thread.start()
+            feed(peer)
+            during = ours.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+            receiver.slots.command = pyperf3.STOP
+            begin = time.monotonic()
+            peer.shutdown(socket.SHUT_WR)
+            thread.join(20.0)
+            self.assertLess(time.monotonic() - begin, 2.0)
+            self.assertEqual(ours.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF), before)
+            return during, ours.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+
+    @staticmethod
+    def fast(peer):
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            peer.send(b"x" * 65536)
+
+    @classmethod
+    def slow(cls, peer):
+        cls.fast(peer)
+        for _ in range(30):
+            peer.send(b"x" * 100)
+            time.sleep(0.02)
+
+    def test_while_these_come_fast(self):
+        self.assertEqual(self.receive(self.fast), (self.WAKE, 1))
+
+    def test_not_on_a_slow_link(self):
+        self.assertEqual(self.receive(self.slow), (1, 1))
+
+    def test_not_in_a_small_buffer(self):
+        self.assertEqual(self.receive(self.fast, 4 * self.WAKE), (1, 1))
+
+    def test_not_at_an_amount(self):
+        self.assertEqual(self.receive(self.fast, bytes=2 ** 40), (1, 1))
+
+
+class Plans(unittest.TestCase):
+
+    def plan(self, streams, paced, cache=2 ** 21, **given):
+        parameters = pyperf3.Parameters()
+        vars(parameters).update(given)
+        size, pyperf3.cache_size = pyperf3.cache_size, lambda level: cache
+        try:
+            return pyperf3.call_plan(parameters, streams, paced)
+        finally:
+            pyperf3.cache_size = size
+
+    def test_many_bytes_wake_several_paced_streams_of_a_large_cache(self):
+        self.assertEqual(self.plan(2, True).wake, 1 << 20)
+        self.assertEqual(self.plan(8, True).wake, 1 << 19)
+        self.assertEqual(self.plan(8, True, 2 ** 20), self.plan(8, False))
+        self.assertEqual(self.plan(9, True), self.plan(9, False))
+        self.assertEqual(self.plan(8, False).wake, 1)
+
+    def test_many_bytes_wake_one_stream_of_a_large_cache(self):
+        for paced in (False, True):
+            self.assertEqual(self.plan(1, paced).wake, 1 << 19)
+            self.assertEqual(self.plan(1, paced, 2 ** 20).wake, 1)
+            self.assertEqual(self.plan(1, paced, 0, skip_rx_copy=True).wake,
+                             1 << 19 if paced else 1)
+
+    def test_block_that_was_asked_for_is_the_size_of_a_call(self):
+        for paced in (False, True):
+            for streams in (1, 4, 16):
+                self.assertEqual(self.plan(streams, paced, length=1000).send, 1000)
 
 
 if __name__ == "__main__":
