@@ -6644,8 +6644,9 @@ class TcpReceiver(StreamLoop):
         StreamLoop.__init__(self, sock, counters, index, parameters, plan,
                             open_payload(path, True) if path else None)
         self._wake = 1  # bytes that end the wait of a call
-        self._may_wait = (_WAITS_FOR_BYTES and type(self.connection) is PlainConnection
-                          and not parameters.mptcp)
+        self._may_wait = (
+            _WAITS_FOR_BYTES and type(self.connection) is PlainConnection and not self.file
+            and parameters.protocol == "TCP" and not parameters.mptcp)
 
     def transfer(self):
         ints, count_at, command_at = self.slots.ints, _BYTES, _COMMAND
