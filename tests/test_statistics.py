@@ -1,7 +1,6 @@
 """Counters to figures: intervals, summaries, TCP_INFO, CPU time."""
 
 import collections
-import os
 import random
 import socket
 import struct
@@ -227,8 +226,7 @@ class Quiet(unittest.TestCase):
         test = pyperf3.Test(Transport(pyperf3.Settings(client="h"), pyperf3.Parameters(), False),
                             lambda *event, **more: None)
         figures = pyperf3.StreamFigures(4, True)
-        for descriptor in test._gate:
-            self.addCleanup(os.close, descriptor)
+        self.addCleanup(test.close)
         test.streams.append(types.SimpleNamespace(figures=figures, sender=True))
         first = test._take_interval(test.ticks.origin + 1.0)
         self.assertEqual(first["streams"][0]["retransmits"], 11)
