@@ -5967,8 +5967,12 @@ class Worker:
             import threading
             threads = [threading.Thread(target=self._be_partner, args=(gate, loop))
                        for loop in self.loops[1:]]
-        for thread in threads:
-            thread.start()
+        try:
+            for thread in threads:
+                thread.start()
+        except (RuntimeError, MemoryError) as error:
+            self.loops[0].slots.write_note(str(error))
+            raise
         self._wait_and_run(gate, self.loops[0])
         for thread in threads:
             thread.join()

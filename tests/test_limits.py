@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -291,6 +292,18 @@ class SharedProcesses(unittest.TestCase):
         error = each[1].death("[5] to [7]")
         self.assertIn("the worker of streams [5] to [7] has died: ValueError(", error.strerror)
         self.assertEqual(each[2].death().strerror, "the stream's worker has died")
+
+
+    def test_threads_that_are_refused_are_named(self):
+        def refuse(thread):
+            raise RuntimeError("can't start new thread")
+        start, threading.Thread.start = threading.Thread.start, refuse
+        try:
+            _, each = self.start([Busy] * 4)
+        finally:
+            threading.Thread.start = start
+        self.assertEqual(each[0].death("[5] to [7]").strerror,
+                         "the worker of streams [5] to [7] has died: can't start new thread")
 
 
 class Grants(unittest.TestCase):
