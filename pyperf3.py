@@ -2503,6 +2503,20 @@ def enlarge_receive_buffer(sock, size):
         size //= 2
 
 
+# From 4.18 on Linux acknowledges at once what does not wake a reader yet.
+WAKES_LATE = _LINUX and kernel_version() >= (4, 18)
+
+
+def set_least(sock, count):
+    """Let a receiving call of TCP wait for so many bytes (SO_RCVLOWAT); returns whether it will."""
+    with suppress(OSError):
+        # Of a buffer that has not grown by itself yet the kernel would change the size.
+        if count == 1 or sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= 4 * count:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            return True
+    return False
+
+
 def dropped_datagrams(sock):
     """Return how many datagrams a UDP socket dropped because its buffer was full (Linux 4.12).
 
@@ -6636,10 +6650,6 @@ class TcpSender(StreamLoop):
         return limit - sum(ints[_BYTES] for ints in self._together)
 
 
-# From 4.18 on Linux acknowledges at once what does not wake a reader yet.
-_WAITS_FOR_BYTES = _LINUX and kernel_version() >= (4, 18)
-
-
 class TcpReceiver(StreamLoop):
     """Receive one TCP stream; once stopped, read on to its end without counting."""
 
@@ -6649,7 +6659,7 @@ class TcpReceiver(StreamLoop):
                             open_payload(path, True) if path else None)
         self._wake = 1  # bytes that end the wait of a call
         self._may_wait = (
-            _WAITS_FOR_BYTES and type(self.connection) is PlainConnection and not self.file
+            WAKES_LATE and type(self.connection) is PlainConnection and not self.file
             and parameters.protocol == "TCP" and not parameters.mptcp)
 
     def transfer(self):
@@ -6696,19 +6706,13 @@ class TcpReceiver(StreamLoop):
         return self._drain(receive, view, plain)
 
     def _wait_for_bytes(self, prompt):
-        """Let a call that waits be woken by as many bytes as the plan says, if these come promptly.
+        """Let a call that waits be woken by as many bytes as the plan says, or any.
 
-        prompt: as many as come in no time.
+        prompt: bytes that come within _SLOW_CALL.
         """
         count = self.plan.wake if prompt >= self.plan.wake else 1
-        if count == self._wake or not self._may_wait:
-            return
-        with suppress(OSError):
-            # Of a buffer that has not grown by itself yet the kernel would change the size.
-            room = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-            if count == 1 or room >= 4 * count:
-                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
-                self._wake = count
+        if self._may_wait and count != self._wake and set_least(self.sock, count):
+            self._wake = count
 
     def _store(self, view):
         """Write to the file (-F). A pipe may stand still for as long as the test runs."""
