@@ -5802,7 +5802,10 @@ class Counters:
 
 _PROCESSES = 64  # of the workers of one end, of all its tests; more are of use on many CPUs only
 _ALONE = 8  # streams that have a process each
-_SHARED = max(4, os.cpu_count() or 1)  # processes for more of them
+# Processes for more of them. Of iperf3's bit/s, on two cores, TCP -P 64 had 0.92 with a process
+# each, 1.16 with two in all, 1.22 with four or eight; -P 128 0.76, 0.83, 1.17 and 1.20. UDP -P 16
+# had 1.72, and 1.65 with four.
+_SHARED = max(4, os.cpu_count() or 1)
 _FEW = 4  # workers for which a client does not look whether there is memory
 _PROCESS_MEMORY = 2560 * 1024  # bytes that a worker's process takes, with the kernel's
 _THREAD_MEMORY = 96 * 1024  # that a worker's thread takes
