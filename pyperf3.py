@@ -2503,8 +2503,9 @@ def enlarge_receive_buffer(sock, size):
         size //= 2
 
 
-# From 4.18 on Linux acknowledges at once what does not wake a reader yet.
-WAKES_LATE = _LINUX and kernel_version() >= (4, 18)
+# Linux acknowledges at once what does not wake a reader yet as of 4.18, and wakes it where small
+# segments fill the buffer as of 5.7.
+WAKES_LATE = _LINUX and kernel_version() >= (5, 7)
 
 
 def set_least(sock, count):

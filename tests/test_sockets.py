@@ -624,7 +624,7 @@ class Reported(field.Case):
         self.assertIn("Retr  Cwnd", ours)
 
 
-@unittest.skipUnless(pyperf3.WAKES_LATE, "needs Linux 4.18")
+@unittest.skipUnless(pyperf3.WAKES_LATE, "needs Linux 5.7")
 class WokenByManyBytes(unittest.TestCase):
     """SO_RCVLOWAT of a receiver whose plan has it."""
 
