@@ -2223,7 +2223,8 @@ TcpInfo = collections.namedtuple(
     "TcpInfo", "retransmits snd_cwnd snd_wnd rtt rttvar pmtu reorder")
 TcpInfo.__doc__ = "Figures of a connection: a count, bytes, bytes, us, us, bytes, a count."
 
-# Offsets in Linux's struct tcp_info (linux/tcp.h), all 32 bits wide.
+# Offsets in Linux's struct tcp_info (linux/tcp.h), 32 bits wide where nothing else is said.
+_TCPI_OPTIONS = 5  # one byte; its lowest bit: timestamps
 _TCPI_SND_MSS = 16
 _TCPI_LAST_ACK_RECEIVED = 56  # ms
 _TCPI_FIELDS = (("retransmits", 100), ("snd_cwnd", 80), ("snd_wnd", 228), ("rtt", 68),
@@ -2303,6 +2304,17 @@ def maximum_segment(sock):
         return sock.getsockopt(socket.IPPROTO_TCP, _TCP_MAXSEG) if _TCP_MAXSEG else 0
     except OSError:
         return 0
+
+
+def datagram_room(sock):
+    """Return the bytes that a UDP datagram may have on a TCP connection's path, 0 if not known."""
+    segment = maximum_segment(sock)
+    if not segment:
+        return 0
+    info = _tcp_info_data(sock) or b""
+    # Linux leaves the room for timestamps out. The headers are of 20 bytes, and of 8.
+    stamps = 12 if len(info) > _TCPI_OPTIONS and info[_TCPI_OPTIONS] & 1 else 0
+    return min(segment + stamps + 20 - 8, MAX_UDP_BLOCK)
 
 
 def congestion_name(sock):
@@ -4055,17 +4067,23 @@ class TlsSocket(StandIn):
 _QUIC_LIBRARIES = ("qh3", "aioquic")  # the first one that is there serves
 _QUIC_PROTOCOL = "pyperf3"  # what the ends say that they speak (ALPN)
 _QUIC_VERSIONS = (b"\0\0\0\x01",)  # RFC 9000
+_QUIC_BATCH = 64  # datagrams that the library makes before these are sent
 _QUIC_CALLS = 4  # receiving calls in a row, before what they bring is answered
 _QUIC_UNREAD = 64 * 1024 * 1024  # bytes that all streams of an end keep unread, before the start
 _QUIC_REPORT = 0.001  # seconds between reports of the figures
 _QUIC_REFUSED = 1.0  # seconds after which a port that the host says is closed stays so
 _QUIC_FIRST = 16  # datagrams that may come before a connection has a socket of its own
 _QUIC_ANSWER = b"\n"  # a server's to the cookie that begins the stream
+_QUIC_LEAST = 1200  # bytes of a datagram that every path of QUIC takes (RFC 9000, 14)
+_QUIC_MOST = 65527  # bytes of the largest that there can be
+_QUIC_PROBES = 3  # datagrams of a size to be lost before it counts as too large
+_QUIC_SILENCE = 3  # timeouts without an answer, each twice as long, before the same
 
 QuicLibrary = collections.namedtuple("QuicLibrary", "name version connection configuration tls")
-QuicFigures = collections.namedtuple("QuicFigures", "packets lost window rtt")
+QuicFigures = collections.namedtuple("QuicFigures", "packets lost window rtt size came")
 QuicFigures.__doc__ = """What a connection has sent so far: packets, those that were lost (-1: the
-library does not tell), congestion window (bytes), smoothed round-trip time (us)."""
+library does not tell), congestion window (bytes), smoothed round-trip time (us), size of the
+largest datagram (0: it does not tell); and the size of the largest that came."""
 
 
 def _import_quic(name):
@@ -4174,11 +4192,15 @@ class QuicEnd:
         self.library = library
         self.unread = max(1024 * 1024, _QUIC_UNREAD // streams)  # bytes, of a stream
         self._initial_window = initial_window
+        self._class, self._grows = _connection_class(library)
+        self.datagram_size = 0  # bytes that the path takes, 0 if that is not known
         self.secrets = None  # the open key log
         window = window or QUIC_WINDOW
         configuration = self._configuration = library.configuration.QuicConfiguration(
             is_client=credentials is None, alpn_protocols=[_QUIC_PROTOCOL], max_data=window,
             max_stream_data=window, idle_timeout=DATA_TIMEOUT)
+        if self._grows:
+            configuration.max_datagram_frame_size = _QUIC_MOST + 1  # for DatagramSize's probes
         if congestion:
             configuration.congestion_control_algorithm = congestion
         if credentials is None:
@@ -4207,13 +4229,21 @@ class QuicEnd:
         """Return what users may want to know: the library."""
         return collections.OrderedDict(library="%s %s" % (self.library.name, self.library.version))
 
-    def connection(self, first=None):
-        """Return a new connection. first: the datagrams that came for it, of a server."""
-        more = {}
+    def connection(self, first=None, size=0, usual=0):
+        """Return a new connection. first: the datagrams that came for it, of a server.
+
+        size: of those that it may send, 0 for the library's; usual: bytes up to which it finds the
+        size by itself.
+        """
+        more, configuration = {}, self._configuration
         if first:
             more["original_destination_connection_id"] = first[0][6:6 + first[0][5]]
-        connection = self.library.connection.QuicConnection(
-            configuration=self._configuration, **more)
+        if size and self._grows:
+            import copy
+            configuration = copy.copy(configuration)
+            configuration.max_datagram_size = max(size, _QUIC_LEAST)
+            configuration.probe_datagram_size = size >= usual
+        connection = self._class(configuration=configuration, **more)
         if self._initial_window:
             # There is no public name for it.
             control = getattr(getattr(connection, "_loss", None), "_cc", None)
@@ -4223,53 +4253,229 @@ class QuicEnd:
         return connection
 
 
-QuicAdapter = collections.namedtuple(
-    "QuicAdapter", "receive_joined guess waiting unacknowledged figures")
-QuicAdapter.__doc__ = """What the libraries do each in its own way, as functions: take datagrams
-that are joined, their size, the sender's address and the time; tell how many bytes of the stream
-were not sent yet, how many the other end may not have, and (packets lost, congestion window,
-seconds of a round trip), -1 or 0 for what is not told. guess: a _Guess to keep up to date, or
-None."""
+def _connection_class(library):
+    """Return the class of a library's connections, and whether its datagrams may be large.
+
+    Those of aioquic, and of qh3 before 2.0, are of 1500 bytes at most.
+    """
+    base = library.connection.QuicConnection
+    if not hasattr(base, "_create_tls"):
+        return base, False
+
+    class Connection(base):
+        """The same without work for a log that is off, and with a client that takes any size.
+
+        All names here are private: where the library has others, this is the class that it is.
+        """
+
+        def _create_tls(self, *args, **more):
+            bridge = base._create_tls(self, *args, **more)
+            with suppress(Exception):
+                bridge.tls.handshake_extensions = [
+                    (kind, _with_room(data)) for kind, data in bridge.tls.handshake_extensions]
+            return bridge
+
+        def _log_nothing(self, *args):
+            pass
+
+        _log_datagram = _log_packet = _log_packets = _log_packet_dropped = _log_nothing
+    return Connection, True
+
+
+def _with_room(parameters):
+    """Return transport parameters (RFC 9000, 18) that allow the other end any size of datagram.
+
+    qh3's client says 1472, whatever it takes.
+    """
+    at, kept = 0, []
+    while at < len(parameters):
+        begin = at
+        name, at = _decode_varint(parameters, at)
+        size, at = _decode_varint(parameters, at)
+        at += size
+        if name != 3:  # max_udp_payload_size
+            kept.append(parameters[begin:at])
+    return b"".join(kept) + struct.pack("!BBI", 3, 4, 0x80000000 | _QUIC_MOST)
+
+
+def _decode_varint(data, at):
+    """Return the integer of variable length at `at` (RFC 9000, 16), and where it ends."""
+    end = at + (1 << (data[at] >> 6))
+    return int.from_bytes(data[at:end], "big") & ((1 << (8 * (end - at) - 2)) - 1), end
+
+
+class QuicAdapter:
+    """What the libraries do each in its own way; here with what they have in public."""
+
+    guess = None  # a _Guess to keep up to date
+
+    def __init__(self, connection, stream):
+        self._connection, self._stream = connection, stream
+
+    def shorten(self):
+        """Take what short cuts there are: the handshake is over."""
+
+    def due(self, now):
+        """Return datagrams to send; those that are left are returned by the next call."""
+        return [data for data, _ in self._connection.datagrams_to_send(now)]
+
+    def receive(self, data, size, remote, now):
+        """Take in datagrams of `size` bytes that are joined; the last one may be shorter."""
+        for at in range(0, len(data), size):
+            self._connection.receive_datagram(data[at:at + size], remote, now)
+
+    def waiting(self):
+        """Return how many bytes of the stream were not sent yet."""
+        return 0
+
+    def unacknowledged(self):
+        """Return how many the other end may not have."""
+        return self.waiting()
+
+    def figures(self):
+        """Return packets lost (-1: unknown), congestion window, seconds of a round trip (0)."""
+        return -1, -1, 0
+
+    def size(self):
+        """Return the bytes of the largest datagrams that are sent, 0 if unknown."""
+        return 0
+
+    def shrink(self, size):
+        """Send no larger ones from now on; returns whether that is possible."""
+        return False
+
+    def probe(self, size, number):
+        """Queue a datagram of that size, whose acknowledgement is an event with the number.
+
+        Returns whether the other end takes such.
+        """
+        return False
+
+    def silence(self):
+        """Return how many timeouts there were in a row, without an answer."""
+        return 0
+
+
+class _GuessingAdapter(QuicAdapter):
+    """Of a library that does not tell what waits."""
+
+    def __init__(self, connection, stream):
+        QuicAdapter.__init__(self, connection, stream)
+        self.guess = _Guess()
+        self.waiting = self.guess.waiting
+
+
+class _AioquicAdapter(QuicAdapter):
+    """Of aioquic, and of qh3 before 2.0, which was made of it."""
+
+    def _sender(self):
+        return getattr(self._connection._streams.get(self._stream), "sender", None)
+
+    def waiting(self):
+        sender = self._sender()
+        return sender._buffer_stop - sender.highest_offset if sender else 0
+
+    def unacknowledged(self):
+        sender = self._sender()
+        return sender._buffer_stop - sender._buffer_start if sender else 0
+
+    def figures(self):
+        recovery = getattr(self._connection, "_loss", None)
+        return (-1, getattr(recovery, "congestion_window", -1),
+                getattr(recovery, "_rtt_smoothed", 0))
+
+    def size(self):
+        return getattr(self._connection, "_max_datagram_size", 0)
+
+
+class _Qh3Adapter(QuicAdapter):
+    """Of qh3, whose connection is a core of Rust inside Python.
+
+    What is asked of the core is not public, and done without where it is not there.
+    """
+
+    _core = None  # where it is called directly
+
+    def shorten(self):
+        core = getattr(self._connection, "_core", None)
+        if all(hasattr(each, name) for each, name in (
+                (core, "poll_transmit"), (core, "receive_gro_buffer"),
+                (self._connection, "_drain_core"))):
+            self._core = core
+
+    def due(self, now):
+        if self._core is None:
+            return QuicAdapter.due(self, now)
+        poll = functools.partial(self._core.poll_transmit, now)
+        return [transmit[0] for transmit in itertools.islice(iter(poll, None), _QUIC_BATCH)]
+
+    def receive(self, data, size, remote, now):
+        if self._core is None:
+            self._connection.receive_gro_buffer(data, size, remote, now)
+            return
+        try:
+            self._core.receive_gro_buffer(data, size, remote, now)
+        finally:
+            self._connection._drain_core()
+
+    def waiting(self):
+        return self._connection.get_send_buffer_size(self._stream)
+
+    def unacknowledged(self):
+        return self.waiting() + self._figure("bytes_in_flight", 0)
+
+    def _figure(self, name, default):
+        return getattr(getattr(self._connection, "_core", None), name, default)
+
+    def figures(self):
+        return (self._figure("loss_total", -1), self._figure("congestion_window", -1),
+                self._figure("smoothed_rtt", 0))
+
+    def size(self):
+        path = self._figure("active_path", ())
+        return path[5] if len(path) > 5 else 0
+
+    def silence(self):
+        return self._figure("pto_count", 0)
+
+    def shrink(self, size):
+        # The other end's limit is the one thing that makes the core send smaller ones.
+        theirs = getattr(self._connection, "_applied_transport_parameters", None)
+        try:
+            self._connection._core.apply_peer_transport_parameters(
+                theirs.initial_max_data or 0, theirs.initial_max_stream_data_bidi_local or 0,
+                theirs.initial_max_stream_data_bidi_remote or 0,
+                theirs.initial_max_stream_data_uni or 0, theirs.initial_max_streams_bidi or 0,
+                theirs.initial_max_streams_uni or 0,
+                3 if theirs.ack_delay_exponent is None else theirs.ack_delay_exponent,
+                0.025 if theirs.max_ack_delay is None else theirs.max_ack_delay / 1000.0,
+                theirs.max_idle_timeout / 1000.0 if theirs.max_idle_timeout else None,
+                theirs.max_datagram_frame_size, theirs.stateless_reset_token,
+                theirs.active_connection_id_limit or 2, bool(theirs.disable_active_migration),
+                size)
+        except Exception:  # there are none yet; or it is another core
+            return False
+        return self.size() <= size
+
+    def probe(self, size, number):
+        # A DATAGRAM frame (RFC 9221) in a packet with a short header, and a PING with it.
+        room = size - (1 + 8 + 2 + 16) - 1 - (1 + (2 if size < 16384 else 4))
+        try:
+            self._connection.send_datagram_frame(bytes(room))
+            self._connection.send_ping(number)
+        except Exception:  # the other end does not take them
+            return False
+        return True
 
 
 def quic_adapter(connection, stream):
     """Return the QuicAdapter of a library's connection, by what it has, under whatever name."""
-    receive_joined = getattr(connection, "receive_gro_buffer", None) or functools.partial(
-        _receive_apart, connection)
+    kind = _GuessingAdapter
     if hasattr(connection, "_streams"):
-        return QuicAdapter(receive_joined, None, *_aioquic_account(connection, stream))
-    if hasattr(connection, "get_send_buffer_size"):
-        return QuicAdapter(receive_joined, None, *_qh3_account(connection, stream))
-    guess = _Guess()
-    return QuicAdapter(receive_joined, guess, guess.waiting, guess.waiting, lambda: (-1, -1, 0))
-
-
-def _receive_apart(connection, data, size, remote, now):
-    for at in range(0, len(data), size):
-        connection.receive_datagram(data[at:at + size], remote, now)
-
-
-def _qh3_account(connection, stream):
-    waiting = functools.partial(connection.get_send_buffer_size, stream)
-
-    def core(name, default):
-        return getattr(getattr(connection, "_core", None), name, default)
-    return waiting, lambda: waiting() + core("bytes_in_flight", 0), lambda: (
-        core("loss_total", -1), core("congestion_window", -1), core("smoothed_rtt", 0))
-
-
-def _aioquic_account(connection, stream):  # and of qh3 before 2.0, which was made of it
-    recovery = getattr(connection, "_loss", None)
-
-    def waiting():
-        sender = getattr(connection._streams.get(stream), "sender", None)
-        return sender._buffer_stop - sender.highest_offset if sender else 0
-
-    def unacknowledged():
-        sender = getattr(connection._streams.get(stream), "sender", None)
-        return sender._buffer_stop - sender._buffer_start if sender else 0
-    return waiting, unacknowledged, lambda: (
-        -1, getattr(recovery, "congestion_window", -1), getattr(recovery, "_rtt_smoothed", 0))
+        kind = _AioquicAdapter
+    elif hasattr(connection, "get_send_buffer_size"):
+        kind = _Qh3Adapter
+    return kind(connection, stream)
 
 
 class _Guess:
@@ -4290,6 +4496,70 @@ class _Guess:
             self._sent = now
         self._queued = max(0, self._queued - sum(map(len, datagrams))) if (
             now - self._sent < 0.1) else 0
+
+
+class DatagramSize:
+    """Find how large the datagrams that one end of a connection sends may be (RFC 8899).
+
+    The library begins with what the path of the control connection takes, though the handshake's
+    datagrams are small. Then one of that size has to get through, or they become smaller; and so
+    they do when nothing gets through any more, or the system knows that the path is narrower.
+    """
+
+    def __init__(self, adapter, usual):
+        """usual: the size to fall back to at first, that of an Ethernet."""
+        self._adapter, self._usual = adapter, usual
+        self._settled = False
+        self._first = self._last = 0  # numbers of the probes of the present size
+        self._deadline = 0.0  # for the acknowledgement of the last one
+        self._patience = _QUIC_SILENCE - 1  # during the handshake, whose timeouts are long
+
+    def probe(self, now):
+        """Begin to see whether the size gets through, once the handshake is over."""
+        size = self._adapter.size()
+        self._patience = _QUIC_SILENCE
+        self._last += 1
+        self._deadline = now + 0.1 + 2 * (self._adapter.figures()[2] or 0)
+        if size <= _QUIC_LEAST:
+            self._settled = True
+        elif not self._adapter.probe(size, self._last):
+            if size > self._usual:
+                self._adapter.shrink(self._usual)
+            self._settled = True
+
+    def acknowledge(self, number):
+        """Take note that a probe got through."""
+        self._settled = self._settled or number > self._first
+
+    def is_settled(self, now):
+        """Return whether the size is known; repeats the probe in time, and gives a size up."""
+        if not self._settled and now > self._deadline:
+            if self._last - self._first >= _QUIC_PROBES:
+                self._fall()
+            self.probe(now)
+        return self._settled
+
+    def _fall(self):
+        size = self._usual if self._adapter.size() > self._usual else _QUIC_LEAST
+        self._settled = not self._adapter.shrink(size) or self._settled
+        self._first = self._last
+
+    def watch(self):
+        """Take a timeout: the path may have become narrower without a word."""
+        silence = self._adapter.silence()
+        if not silence:
+            self._patience = max(self._patience, _QUIC_SILENCE)
+        elif silence >= self._patience and self._adapter.size() > _QUIC_LEAST:
+            self._patience = silence + 2
+            self._fall()
+
+    def limit(self, room, now):
+        """Take note of a path that takes `room` bytes; returns whether no more are sent."""
+        if self._adapter.size() > room >= _QUIC_LEAST and self._adapter.shrink(room):
+            self._first = self._last
+            if not self._settled:
+                self.probe(now)
+        return self._adapter.size() <= room
 
 
 def _reason_to_end(kind, event, stream):
@@ -4332,7 +4602,9 @@ class QuicSocket(StandIn):
         self._sock, self.end, self._remote = sock, end, remote
         self._cookie, self._first, self._is_client = cookie, first, first is None
         sock.setblocking(False)
-        self._connection = self._adapter = None
+        self._connection = self._adapter = self._size = None
+        self._headers = 28 if "." in remote[0] else 48  # bytes, of IP and UDP
+        self._came = 0  # bytes of the largest datagram that came
         self._stream = 0  # RFC 9000, 2.1: the client's first one
         self._pieces, self._held = collections.deque(), 0  # what came, and how many bytes it is
         self.ended = False  # the stream that comes has come whole
@@ -4365,8 +4637,12 @@ class QuicSocket(StandIn):
         """
         self._begun = time.monotonic()
         try:
-            connection = self._connection = self.end.connection(self._first)
+            usual = 1500 - self._headers
+            size, room = self.end.datagram_size or usual * (not self._is_client), self._room()
+            connection = self._connection = self.end.connection(
+                self._first, min(size, room or size), usual)
             self._adapter = quic_adapter(connection, self._stream)
+            self._size = DatagramSize(self._adapter, usual)
             if self._is_client:
                 connection.connect(self._remote, time.monotonic())
                 return True
@@ -4387,15 +4663,22 @@ class QuicSocket(StandIn):
 
     def open(self):
         """Exchange cookie and answer, once the handshake is over. Raises OSError."""
+        if not self._is_client and self._await(len(self._cookie)) != self._cookie:
+            raise OSError(errno.EACCES, "the connection is another test's")
+        self._connection.send_stream_data(
+            self._stream, self._cookie if self._is_client else _QUIC_ANSWER)
+        self.exchange(0)  # before the probe, which may fill the window
+        self._size.probe(time.monotonic())
         if self._is_client:
-            self._connection.send_stream_data(self._stream, self._cookie)
             self._await(1)
             self.first_byte_seconds = time.monotonic() - self._begun
-            return
-        if self._await(len(self._cookie)) != self._cookie:
-            raise OSError(errno.EACCES, "the connection is another test's")
-        self._connection.send_stream_data(self._stream, _QUIC_ANSWER)
-        self.exchange(0)
+        while not self._size.is_settled(time.monotonic()) and not self.broken:
+            self.exchange(0.02)
+
+    def _room(self):
+        """Return the bytes that a datagram may have as far as this system knows, 0 if it does not.
+        """
+        return max(0, path_mtu(self._sock) - self._headers)
 
     def _await(self, count):
         """Return the next `count` bytes of the stream. Raises OSError if they do not come."""
@@ -4522,18 +4805,18 @@ class QuicSocket(StandIn):
                 continue
             except OSError as error:  # of ICMP, say, which anybody can send
                 self.trouble = error.strerror
+                self._size.limit(self._room() or _QUIC_MOST, time.monotonic())
                 return count
             self._take_in(data, segment_size(ancillary))
         return _QUIC_CALLS
 
     def _take_in(self, data, size):
         """Hand a datagram, or several of `size` bytes each in one piece, to the library."""
-        now = time.monotonic()
+        size = size or len(data)
+        if size > self._came:
+            self._came = size
         try:
-            if 0 < size < len(data):
-                self._adapter.receive_joined(data, size, self._remote, now)
-            else:
-                self._connection.receive_datagram(data, self._remote, now)
+            self._adapter.receive(data, size, self._remote, time.monotonic())
             self._refused = None
         except Exception as error:  # no end of the connection: anybody can send garbage
             if not self._connected:
@@ -4552,69 +4835,96 @@ class QuicSocket(StandIn):
                 self.ended = self.ended or event.end_stream
             elif kind == "HandshakeCompleted":
                 self._connected = True
+                self._adapter.shorten()
+            elif kind == "PingAcknowledged":
+                self._size.acknowledge(event.uid)
             else:
                 self.broken = _reason_to_end(kind, event, self._stream) or self.broken
             event = self._connection.next_event()
 
     def _send_due(self):
         """Let the library make the datagrams that are due, and send them."""
-        now, connection = time.monotonic(), self._connection
+        now, due = time.monotonic(), None
+        while due is None or len(due) >= _QUIC_BATCH:
+            due = self._due(now)
+            self._packets += len(due)
+            if self._adapter.guess:
+                self._adapter.guess.send(now, due)
+            for piece in _in_pieces(due) if self._cuts else zip(due):
+                self._send_piece(piece)
+        if now - self._reported > _QUIC_REPORT:
+            self.tell(now)
+
+    def _due(self, now):
+        """Return the datagrams that are due, or the first ones."""
         try:
-            timer = connection.get_timer()
+            timer = self._connection.get_timer()
             if timer is not None and timer <= now:
-                connection.handle_timer(now)
+                self._connection.handle_timer(now)
                 self._take_events()
-            due = [data for data, _ in connection.datagrams_to_send(now)]
+                self._size.watch()
+            return self._adapter.due(now)
         except Exception as error:
             # qh3 2.1 cannot answer the single first datagram of a foreign client; when that is
             # repeated it can.
             self.trouble = "%s: %s" % (self.end.library.name, error)
             if self._connected:
                 self.broken = self.broken or str(error)
-            return
-        self._packets += len(due)
-        if self._adapter.guess:
-            self._adapter.guess.send(now, due)
-        for piece in _in_pieces(due) if self._cuts else zip(due):
-            self._send_piece(piece)
-        if now - self._reported > _QUIC_REPORT:
-            self.tell(now)
+            return []
 
     def tell(self, now):
         """Report the figures."""
         if self.report:
             self._reported = now
             lost, window, rtt = self._adapter.figures()
-            self.report(QuicFigures(self._packets, lost, window, int((rtt or 0) * 1e6)))
+            self.report(QuicFigures(self._packets, lost, window, int((rtt or 0) * 1e6),
+                                    self._adapter.size(), self._came))
 
     def _send_piece(self, datagrams):
         """Send datagrams of one size in one call. What does not go counts as lost on the way."""
         try:
-            while True:
-                try:
-                    if len(datagrams) == 1:
-                        self._sock.send(datagrams[0])
-                    else:
-                        self._sock.sendmsg(datagrams, segments(len(datagrams[0])))
-                    if self.outage.since:
-                        self.outage.end(time.monotonic())
-                    return
-                except BlockingIOError:  # a slow link
-                    if not is_ready([self._sock], _CALL_TIMEOUT, True):
-                        return
+            try:
+                self._send_call(datagrams)
+            except OSError as error:
+                if error.errno != errno.EMSGSIZE:
+                    raise
+                # ICMP's of what was sent before, perhaps.
+                self._size.limit(self._room() or _QUIC_MOST, time.monotonic())
+                self._send_call(datagrams)
+            if self.outage.since:
+                self.outage.end(time.monotonic())
         except ConnectionError:
             self._refused = self._refused or time.monotonic()
         except OSError as error:
-            self.trouble = error.strerror
-            if len(datagrams) > 1 and error.errno in _NO_SEGMENTS:
-                self._cuts = False
-                for data in datagrams:
-                    self._send_piece([data])
-                return
+            self._bear(error, datagrams)
+
+    def _send_call(self, datagrams):
+        """Send datagrams of one size; they are dropped where a slow link takes too long."""
+        while True:
             try:
-                self.outage.bear(error, time.monotonic(), self._connected)
-            except OSError as failure:
-                self.broken = self.broken or failure.strerror
+                if len(datagrams) == 1:
+                    self._sock.send(datagrams[0])
+                else:
+                    self._sock.sendmsg(datagrams, segments(len(datagrams[0])))
+                return
+            except BlockingIOError:
+                if not is_ready([self._sock], _CALL_TIMEOUT, True):
+                    return
+
+    def _bear(self, error, datagrams):
+        """Take an error of _send_call()."""
+        self.trouble, room = error.strerror, self._room()
+        if 0 < room < len(datagrams[0]) and self._size.limit(room, time.monotonic()):
+            return
+        if len(datagrams) > 1 and error.errno in _NO_SEGMENTS:
+            self._cuts = False
+            for data in datagrams:
+                self._send_piece([data])
+            return
+        try:
+            self.outage.bear(error, time.monotonic(), self._connected)
+        except OSError as failure:
+            self.broken = self.broken or failure.strerror
 
 
 ###############################################################################
@@ -6154,6 +6464,7 @@ class QuicSlots(StreamSlots):
     lost = Slot(int, "worker", "packets lost, -1 if unknown")
     window = Slot(int, "worker", "congestion window in bytes, -1 if unknown")
     rtt = Slot(int, "worker", "round-trip time in microseconds, -1 if unknown")
+    datagram = Slot(int, "worker", "size of the largest datagrams of the stream, 0 if unknown")
     connect_seconds = Slot(float, "worker", "until the handshake was over")
     first_byte_seconds = Slot(float, "worker", "until the first byte came")
 
@@ -6286,7 +6597,8 @@ class QuicConnection(PlainConnection):
     def _report(self, figures):
         """Write QuicFigures to the slots."""
         slots = self._loop.slots
-        slots.packets, slots.lost, slots.window, slots.rtt = figures
+        slots.packets, slots.lost, slots.window, slots.rtt, size, came = figures
+        slots.datagram = size if self._loop.sends else came
         slots.tell_outage(self.sock.outage, time.monotonic())
 
     def attend(self, gate):
@@ -7925,6 +8237,7 @@ class Quic(OverUdp):
         if self.server:
             credentials = yield from peer.resources.calls.make_once(quic_credentials, 905)
             self._end = self._make_server_end(peer, credentials)
+            self._size_datagrams(peer.control)
             return
         self._end = self._make_end(None)
         try:  # the library's slow first steps
@@ -7953,6 +8266,16 @@ class Quic(OverUdp):
             conversation.emit("warning", error.reason())
             return self._make_end(credentials, tuned=False)
 
+    def choose_length(self, client, mss):
+        self._size_datagrams(client.control.sock)
+
+    def _size_datagrams(self, sock):
+        """Let the path of the control connection, and -M, say how large datagrams may be."""
+        self._end.datagram_size = datagram_room(sock)
+        if self.parameters.mss:
+            self._end.datagram_size = min(self._end.datagram_size or _QUIC_MOST,
+                                          self.parameters.mss)
+
     def close(self):
         if self._end:
             self._end.close()
@@ -7962,7 +8285,8 @@ class Quic(OverUdp):
 
     def _wanted(self):
         room = max(UDP_RECEIVE_BUFFER // self.parameters.stream_count(), 262144)
-        return dict(Transport._wanted(self), buffers=(room, 0),
+        size = self._end.datagram_size if self._end else 0
+        return dict(Transport._wanted(self), buffers=(room, size),
                     dont_fragment=True)  # RFC 9000, 14
 
     def segment_facts(self, mss):
@@ -8035,6 +8359,8 @@ class Quic(OverUdp):
 
     def _stream_figures(self, stream):
         figures = stream.figures.packets(stream.figures.measured())
+        if stream.slots.datagram:
+            figures["datagram_size"] = stream.slots.datagram
         if not self.server:
             for name in ("connect_seconds", "first_byte_seconds"):
                 figures[name] = round(getattr(stream.slots, name), 6)
@@ -10872,6 +11198,8 @@ class TextRenderer:
             parts = ["%d packets sent" % figures["packets_sent"]]
             if "packets_lost" in figures:
                 parts.append("%d lost" % figures["packets_lost"])
+            if "datagram_size" in figures:
+                parts.append("datagrams of %d bytes" % figures["datagram_size"])
             if "connect_seconds" in figures:
                 parts[:0] = ["handshake in %.3f ms" % (figures["connect_seconds"] * 1000.0),
                              "first byte after %.3f ms" % (figures["first_byte_seconds"] * 1000.0)]
