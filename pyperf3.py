@@ -4321,6 +4321,9 @@ class QuicAdapter:
 
     def receive(self, data, size, remote, now):
         """Take in datagrams of `size` bytes that are joined; the last one may be shorter."""
+        if hasattr(self._connection, "receive_gro_buffer"):
+            self._connection.receive_gro_buffer(data, size, remote, now)
+            return
         for at in range(0, len(data), size):
             self._connection.receive_datagram(data[at:at + size], remote, now)
 
@@ -4411,7 +4414,7 @@ class _Qh3Adapter(QuicAdapter):
 
     def receive(self, data, size, remote, now):
         if self._core is None:
-            self._connection.receive_gro_buffer(data, size, remote, now)
+            QuicAdapter.receive(self, data, size, remote, now)
             return
         try:
             self._core.receive_gro_buffer(data, size, remote, now)
@@ -4512,12 +4515,13 @@ class DatagramSize:
         self._settled = False
         self._first = self._last = 0  # numbers of the probes of the present size
         self._deadline = 0.0  # for the acknowledgement of the last one
-        self._patience = _QUIC_SILENCE - 1  # during the handshake, whose timeouts are long
+        # Timeouts to bear now, and after an answer; those of the handshake are long.
+        self._patience = self._least = _QUIC_SILENCE - 1
 
     def probe(self, now):
         """Begin to see whether the size gets through, once the handshake is over."""
         size = self._adapter.size()
-        self._patience = _QUIC_SILENCE
+        self._patience = self._least = _QUIC_SILENCE
         self._last += 1
         self._deadline = now + 0.1 + 2 * (self._adapter.figures()[2] or 0)
         if size <= _QUIC_LEAST:
@@ -4548,7 +4552,7 @@ class DatagramSize:
         """Take a timeout: the path may have become narrower without a word."""
         silence = self._adapter.silence()
         if not silence:
-            self._patience = max(self._patience, _QUIC_SILENCE)
+            self._patience = self._least
         elif silence >= self._patience and self._adapter.size() > _QUIC_LEAST:
             self._patience = silence + 2
             self._fall()

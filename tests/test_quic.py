@@ -128,6 +128,9 @@ class Modes(Case):
             self.assertGreaterEqual(row["first_byte_seconds"], row["connect_seconds"])
             self.assertGreater(row["packets_sent"], 0)
             self.assertEqual("packets_lost" in row, library == "qh3" and sender)
+            self.assertIn(row["datagram_size"], range(1200, 65508))
+            if library == "aioquic" or "-M" in options:
+                self.assertEqual(row["datagram_size"], 1200)
         for interval in document["intervals"]:
             for row in interval["streams"]:
                 self.assertGreaterEqual(row["pyperf3"]["packets_sent"], 0)
@@ -145,8 +148,9 @@ class Modes(Case):
             self.assertGreater(stream["receiver"]["bytes"], 0)
             # Headers and acknowledgements are not in it.
             if not suffix and "-R" not in options:
-                packets = sum(row["packets_sent"] for row in own["quic_streams"])
-                self.assertGreater(packets * 1500, sent if "-O" in options else received)
+                room = sum(row["packets_sent"] * row["datagram_size"]
+                           for row in own["quic_streams"])
+                self.assertGreater(room, sent if "-O" in options else received)
         if "-n" in options:
             for which in ("sum_sent", "sum_received"):
                 self.assertIn(end[which]["bytes"] - (3 << 20),
@@ -217,10 +221,10 @@ class Modes(Case):
         self.assertRegex(left.out, r"\n\[ +\d+\] +0\.00-1\.\d\d +sec .+/sec +\d+ +\S+ [KMG]?Bytes")
         self.assertEqual(len(re.findall(
             r"\nQUIC on \d+: handshake in \d+\.\d{3} ms, first byte after \d+\.\d{3} ms,"
-            r" \d+ packets sent, \d+ lost(?=\n)", left.out)), 2, left.out)
+            r" \d+ packets sent, \d+ lost, datagrams of \d+ bytes(?=\n)", left.out)), 2, left.out)
         self.server.wait_for("(test #2)")
-        self.assertEqual(len(re.findall(
-            r"\nQUIC on \d+: \d+ packets sent(?=\n)", self.server.out())), 2)
+        self.assertEqual(len(re.findall(r"\nQUIC on \d+: \d+ packets sent, datagrams of \d+ bytes"
+                                        r"(?=\n)", self.server.out())), 2)
         left = self.client(port, "-n", "1M")
         self.assertNotIn("QUIC", left.out)
 
@@ -231,7 +235,7 @@ class Modes(Case):
         self.assertEqual((left.code, left.err), (0, ""))
         self.assertNotIn("Retr", left.out)
         self.assertRegex(left.out, r"\nQUIC on \d+: handshake in \S+ ms, first byte after \S+"
-                                   r" ms, \d+ packets sent\n")
+                                   r" ms, \d+ packets sent, datagrams of 1200 bytes\n")
 
     def test_file(self):
         folder = tempfile.mkdtemp(prefix="pyperf3-test-")
@@ -996,14 +1000,14 @@ ConnectionTerminated = collections.namedtuple("ConnectionTerminated", "error_cod
 class FakeLibrary:
     """Stands for a QuicEnd and its connections; what a test puts into it comes out."""
 
-    secrets, unread = None, 1000000
+    secrets, unread, datagram_size = None, 1000000, 0
     library = pyperf3.QuicLibrary("fake", "1", None, None, None)
 
     def __init__(self):
         self.due, self.events, self.received, self.queued = [], [], [], []
         self.timer, self.on_timer, self.failure = None, [], None
 
-    def connection(self, first=None):
+    def connection(self, first=None, size=0, usual=0):
         return self
 
     def connect(self, address, now):
@@ -1233,16 +1237,18 @@ class Sockets(unittest.TestCase):
         self.assertLess(len(self.library.queued), 4)
 
     def test_figures(self):
-        self.assertEqual(self.figures(), (0, -1, -1, 0))
+        self.assertEqual(self.figures(), (0, -1, -1, 0, 0, 0))
         core = self.library._core = collections.namedtuple(
-            "Core", "loss_total congestion_window smoothed_rtt")(3, 14000, 0.25)
-        self.assertEqual(self.figures(), (0, 3, 14000, 250000))
+            "Core", "loss_total congestion_window smoothed_rtt active_path")(
+                3, 14000, 0.25, (0, None, None, 0, 0, 1472))
+        self.assertEqual(self.figures(), (0, 3, 14000, 250000, 1472, 0))
         self.assertEqual(core.loss_total, 3)
         reported = []
         self.quic.report = reported.append
         self.library.due = [b"x"]
+        self.come(b"0123456789", b"abc")
         self.quic.serve(0)
-        self.assertEqual(reported, [(1, 3, 14000, 250000)])
+        self.assertEqual(reported, [(1, 3, 14000, 250000, 1472, 10)])
 
 
 class Adapters(unittest.TestCase):
@@ -1287,6 +1293,245 @@ class Adapters(unittest.TestCase):
         self.assertEqual((account.waiting(), account.unacknowledged()), (700, 900))
 
 
+class FakePath(pyperf3.QuicAdapter):
+    """A path that takes datagrams of `room` bytes, from a library that starts with others."""
+
+    def __init__(self, size, room, takes_probes=True, shrinks=True):
+        pyperf3.QuicAdapter.__init__(self, None, 0)
+        self._size, self.room, self.takes_probes, self.shrinks = size, room, takes_probes, shrinks
+        self.probes, self.acknowledged, self.timeouts = [], [], 0
+
+    def figures(self):
+        return 0, 14000, 0.2
+
+    def size(self):
+        return self._size
+
+    def shrink(self, size):
+        if self.shrinks:
+            self._size = min(self._size, size)
+        return self.shrinks
+
+    def probe(self, size, number):
+        if self.takes_probes:
+            self.probes.append(size)
+            self.acknowledged += [number] * (size <= self.room)
+        return self.takes_probes
+
+    def silence(self):
+        return self.timeouts
+
+
+class Sizes(unittest.TestCase):
+    """How large the datagrams may be, found with an adapter that only pretends."""
+
+    def settle(self, path, usual=1472):
+        """Return how many seconds it takes, round trips of 0.2 s."""
+        size, now = pyperf3.DatagramSize(path, usual), 10.0
+        size.probe(now)
+        while not size.is_settled(now):
+            now += 0.2
+            for number in path.acknowledged:
+                size.acknowledge(number)
+        return round(now - 10.0, 1)
+
+    def test_path_that_takes_them(self):
+        for room in (1300, 1472, 8972, 65507):
+            path = FakePath(room, room)
+            self.assertEqual((self.settle(path), path.size(), path.probes), (0.2, room, [room]))
+
+    def test_path_that_is_narrower(self):
+        path = FakePath(8972, 1472)
+        self.assertLess(self.settle(path), 2.5)
+        self.assertEqual((path.size(), path.probes), (1472, [8972] * 3 + [1472]))
+        path = FakePath(8972, 1400)
+        self.assertLess(self.settle(path, 1452), 5)
+        self.assertEqual((path.size(), path.probes), (1200, [8972] * 3 + [1452] * 3))
+
+    def test_smallest_size_needs_no_probe(self):
+        path = FakePath(1200, 0)
+        self.assertEqual((self.settle(path), path.size(), path.probes), (0.0, 1200, []))
+
+    def test_other_end_that_takes_no_probes(self):
+        """An older pyperf3, say: no more than an Ethernet takes, as before."""
+        for begin, end in ((8972, 1472), (1472, 1472), (1280, 1280)):
+            path = FakePath(begin, 0, takes_probes=False)
+            self.assertEqual((self.settle(path), path.size()), (0.0, end))
+
+    def test_library_that_cannot_change_its_size(self):
+        path = FakePath(8972, 1472, shrinks=False)
+        self.assertLess(self.settle(path), 2.5)
+        path = FakePath(0, 0)
+        self.assertEqual(self.settle(path), 0.0)
+
+    def test_late_acknowledgement_of_a_larger_probe(self):
+        path = FakePath(8972, 0)
+        size = pyperf3.DatagramSize(path, 1472)
+        size.probe(10.0)
+        for now in (11, 12, 13):
+            size.is_settled(now)
+        self.assertEqual(path.size(), 1472)
+        size.acknowledge(3)
+        self.assertFalse(size.is_settled(13.1))
+        size.acknowledge(4)
+        self.assertTrue(size.is_settled(13.1))
+
+    def test_path_of_which_the_system_knows(self):
+        path = FakePath(8972, 4000)
+        size = pyperf3.DatagramSize(path, 1472)
+        size.probe(10.0)
+        self.assertTrue(size.limit(3972, 10.1))
+        self.assertEqual((path.size(), path.probes), (3972, [8972, 3972]))
+        size.acknowledge(2)
+        self.assertTrue(size.is_settled(10.2))
+        self.assertTrue(size.limit(8972, 10.3))
+        self.assertTrue(size.limit(1372, 10.4))  # later, while data flows: no probe
+        self.assertFalse(size.limit(1000, 10.5))  # too narrow for QUIC
+        self.assertEqual((path.size(), len(path.probes)), (1372, 2))
+
+    def test_path_that_becomes_narrower_without_a_word(self):
+        path = FakePath(8972, 8972)
+        size, sizes = pyperf3.DatagramSize(path, 1472), []
+        self.settle(path)
+        size.probe(10.0)
+        for path.timeouts in (0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6):
+            size.watch()
+            sizes.append(path.size())
+        self.assertEqual(sizes, [8972] * 6 + [1472] * 5 + [1200] * 4)
+
+    def test_transport_parameters(self):
+        """RFC 9000, 16: integers of variable length."""
+        for data, number in (("c2197c5eff14e88c", 151288809941952652), ("9d7f3e7d", 494878333),
+                             ("7bbd", 15293), ("25", 37), ("4025", 37)):
+            data = bytes.fromhex(data)
+            self.assertEqual(pyperf3._decode_varint(b"x" + data + b"y", 1), (number, 1 + len(data)))
+        # max_udp_payload_size (3) of 1472 between others, one of them empty
+        data = bytes.fromhex("0104800075300302 45c0 4fff00 0c00".replace(" ", ""))
+        wanted = bytes.fromhex("010480007530 4fff00 0c00 0304 8000fff7".replace(" ", ""))
+        self.assertEqual(pyperf3._with_room(data), wanted)
+        self.assertEqual(pyperf3._with_room(wanted), wanted)
+
+    def test_room_of_a_connection(self):
+        """Linux tells the segment without the room for timestamps."""
+        class Connection:
+            def getsockopt(self, level, option, size=0):
+                if not size:
+                    return self.segment
+                return b"\1\0\0\0\0" + bytes([self.options]) + b"\0" * 200
+        for Connection.segment, Connection.options, room in (
+                (1448, 7, 1472), (1460, 6, 1472), (1428, 7, 1452), (8948, 1, 8972), (0, 1, 0),
+                (1348, 1, 1372), (65483, 1, 65507), (65495, 0, 65507)):
+            if LINUX:
+                self.assertEqual(pyperf3.datagram_room(Connection()), room)
+        if LINUX:
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+                self.assertGreater(pyperf3.datagram_room(sock), 500)
+
+
+# An older version: datagrams of 1280 bytes, no probes. Of the server's the client finds larger.
+OLD = """
+pyperf3._connection_class = lambda library: (library.connection.QuicConnection, False)
+"""
+
+
+class LargeDatagrams(Case):
+    """Datagrams as large as the path."""
+
+    def figures(self, port, *arguments, **more):
+        """Run a short test; returns its document and the sizes of the client's streams."""
+        document = self.honest(port, *arguments, **more)
+        return document, [row["datagram_size"] for row in document["end"]["pyperf3"][
+            "quic_streams"]]
+
+    def test_both_ends_tell_the_size(self):
+        port = self.serve("-J")
+        for more, size in (((), range(16000, 65508)), (("-M", "1400"), [1400]),
+                           (("-M", "1000"), [1200]), (("-M", "9000"), [9000])):
+            for mode in ((), ("-R",)):
+                document, sizes = self.figures(port, *more + mode)
+                self.assertIn(sizes[0], size, (more, mode))
+                self.server.wait_for('"datagram_size":\t%d' % sizes[0])
+
+    def test_version_6(self):
+        if not figures.has_ipv6():
+            raise unittest.SkipTest("no IPv6 here")
+        port = self.serve()
+        for mode in ((), ("-R",), ("-M", "1452")):
+            _, sizes = self.figures(port, *mode, host="::1")
+            self.assertIn(sizes[0], [1452] if "-M" in mode else range(16000, 65508))
+
+    def test_older_ends(self):
+        patched = support.quic_code(OLD + "sys.exit(pyperf3.main())")
+        port = self.serve()
+        for mode in ((), ("-R",), ("--bidir",)):
+            with self.subTest(mode=mode, old="client"):
+                _, sizes = self.figures(port, *mode, program=patched)
+                self.assertLessEqual(max(sizes), 1472)
+        port = self.serve(program=patched)
+        for mode in ((), ("-R",), ("--bidir",)):
+            with self.subTest(mode=mode, old="server"):
+                _, sizes = self.figures(port, *mode)
+                self.assertLessEqual(max(sizes), 1472)
+
+    def test_other_library_at_the_other_end(self):
+        for here, there in (("qh3", "aioquic"), ("aioquic", "qh3")):
+            port = self.serve(program=support.with_quic(there))
+            for mode in ((), ("-R",), ("--bidir",)):
+                with self.subTest(here=here, mode=mode):
+                    _, sizes = self.figures(port, *mode, program=support.with_quic(here))
+                    self.assertLessEqual(max(sizes), 1472)
+
+    def test_library_without_its_private_names(self):
+        """Then what it does for all is done."""
+        gone = support.quic_code("""
+pyperf3._Qh3Adapter.shorten = pyperf3.QuicAdapter.shorten
+pyperf3._Qh3Adapter._figure = lambda self, name, default: default
+sys.exit(pyperf3.main())""")
+        for here, there in ((gone, None), (None, gone), (gone, gone)):
+            port = self.serve(**({"program": there} if there else {}))
+            for mode in ((), ("-R",)):
+                self.honest(port, *mode, program=here)
+
+    def test_path_that_is_narrower_than_the_control_connections(self):
+        """A black hole: what is too large is lost without a word, in one way or both."""
+        def narrow(ways, room, mode):
+            server, port = support.start_server(support.with_quic())
+            with server, relay.Relay(port, lambda way, flow, number, data: (
+                    [] if way in ways and len(data) > room else [data])) as path:
+                began = time.monotonic()
+                document, sizes = self.figures(path.port, *mode)
+                return document, sizes, time.monotonic() - began
+        cases = [(ways, room, mode) for ways in ((relay.FORTH,), (relay.BACK,),
+                                                 (relay.FORTH, relay.BACK))
+                 for room in (1472, 1300) for mode in ((), ("-R",))]
+        for (ways, room, mode), (document, sizes, took) in support.together(narrow, cases, 4):
+            with self.subTest(ways=ways, room=room, mode=mode):
+                self.assertLess(took, LATE)
+                if (relay.BACK if mode else relay.FORTH) in ways:
+                    self.assertLessEqual(sizes[0], room)
+                else:  # each way has a size of its own
+                    self.assertGreaterEqual(sizes[0], 16000)
+
+    def test_path_that_becomes_narrower(self):
+        """In the middle of a test, without a word."""
+        for mode, way in (((), relay.FORTH), (("-R",), relay.BACK)):
+            with self.subTest(mode=mode):
+                port, begin = self.serve(), []
+
+                def rule(way_, flow, number, data):
+                    begin.append(time.monotonic())
+                    late = time.monotonic() - begin[0] > 2.0
+                    return [] if late and way_ == way and len(data) > 1472 else [data]
+                with relay.Relay(port, rule) as path:
+                    left = self.client(path.port, "--quic", "-t", "8", "-J", *mode)
+                self.assertEqual((left.code, left.err), (0, ""), left.out)
+                rows = [row["sum"]["bytes"] for row in left.json()["intervals"]]
+                self.assertGreater(min(rows[5:8]), 0, rows)
+                if not mode:
+                    row, = left.json()["end"]["pyperf3"]["quic_streams"]
+                    self.assertEqual(row["datagram_size"], 1472)
+
+
 class Summaries(unittest.TestCase):
     """The lines of text of our own."""
 
@@ -1298,10 +1543,11 @@ class Summaries(unittest.TestCase):
     def test_lines(self):
         own = {"quic_streams": [
             {"packets_sent": 7, "packets_lost": 2, "connect_seconds": 0.0015,
-             "first_byte_seconds": 0.25}, {"packets_sent": 9}], "cpu_bound": []}
+             "first_byte_seconds": 0.25, "datagram_size": 1472}, {"packets_sent": 9}],
+               "cpu_bound": []}
         self.assertEqual(self.lines(own), [
             "QUIC on 5: handshake in 1.500 ms, first byte after 250.000 ms, 7 packets sent,"
-            " 2 lost",
+            " 2 lost, datagrams of 1472 bytes",
             "QUIC on 12: 9 packets sent"])
         self.assertEqual(self.lines({}), [])
 
