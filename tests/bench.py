@@ -82,8 +82,14 @@ CELLS = [
     cell("TLS -R against TCP -R", "-R", own="--tls", rate=0.35),
     cell("TLS -P 4 against TCP -P 4", "-P 4", own="--tls"),
     cell("TLS -P 4 against TLS", "--tls -P 4", twin="--tls", rate=1.0),
-    cell("QUIC against UDP -R", "-u -R -b 0 -l 1400", quic="--quic", rate=1.1),
-    cell("QUIC -R against UDP -R", "-u -R -b 0 -l 1400", quic="--quic -R", rate=1.1),
+    cell("QUIC against UDP -R", "-u -R -b 0 -l 1400", quic="--quic", rate=1.5),
+    cell("QUIC -R against UDP -R", "-u -R -b 0 -l 1400", quic="--quic -R", rate=1.5),
+    cell("QUIC at 8972 against UDP -R", "-u -R -b 0 -l 1400", quic="--quic -M 8972", rate=1.5),
+    cell("QUIC -R at 8972 against UDP -R", "-u -R -b 0 -l 1400", quic="--quic -R -M 8972",
+         rate=1.5),
+    cell("QUIC at 1400 against UDP -R", "-u -R -b 0 -l 1400", quic="--quic -M 1400", rate=0.57),
+    cell("QUIC -R at 1400 against UDP -R", "-u -R -b 0 -l 1400", quic="--quic -R -M 1400",
+         rate=0.57),
     cell("QUIC -P 4 against UDP -R -P 4", "-u -R -b 0 -l 1400 -P 4", quic="--quic -P 4"),
     cell("UDP -b 0 -l 1400", "-u -b 0 -l 1400", **JOINED),
     cell("UDP -b 0 -l 1400 -R", "-u -b 0 -l 1400 -R", **JOINED),
@@ -108,8 +114,8 @@ CELLS = [
 ]
 
 # rate: bit/s received; cpu: CPU seconds per byte received; sent: datagrams per second, lost:
-# percent, both None for TCP
-Figures = collections.namedtuple("Figures", "rate cpu sent lost")
+# percent, both None for TCP; size: bytes of QUIC's datagrams, 0 if it has none or does not tell
+Figures = collections.namedtuple("Figures", "rate cpu sent lost size")
 
 IMPORTS = "import argparse, json, selectors, socket"
 STARTS = 15
@@ -268,7 +274,9 @@ def figures(client, server):
         raise Failure("client: no proper JSON (%s: %s)" % (type(error).__name__, error))
     if not rate or not received:
         raise Failure("client: nothing received")
-    return Figures(rate, (client.cpu() + server.cpu()) / received, sent, lost)
+    streams = result["end"].get("pyperf3", {}).get("quic_streams", ())
+    size = max([row.get("datagram_size", 0) for row in streams] or [0])
+    return Figures(rate, (client.cpu() + server.cpu()) / received, sent, lost, size)
 
 
 # Memory
@@ -376,7 +384,9 @@ def rows(cells, pyperf3, iperf3, other, pairs, seconds):
             ["rate >= %s" % cell.rate] * bool(cell.rate) + ["CPU <= %s" % cell.cpu] * bool(cell.cpu)
             + ["sent >= %s" % cell.sent] * bool(cell.sent)
             + ["lost <= iperf3's"] * cell.loss) or "-")
-        say("| %s | %s |" % (cell.name, " | ".join(columns)))
+        size = done[0][0].size if done else 0
+        name = "%s (datagrams of %d bytes)" % (cell.name, size) if size else cell.name
+        say("| %s | %s |" % (name, " | ".join(columns)))
         failures += ["%s: goal missed: %s" % (cell.name, text) for text in missed]
     return failures
 
