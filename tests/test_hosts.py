@@ -298,6 +298,71 @@ class Outages(unittest.TestCase):
                 self.assertRodeOut(left)
 
 
+class QuicPaths(unittest.TestCase):
+    """QUIC between A (10.7.0.1) and B (10.7.1.1), with a narrower link between two routers."""
+
+    def make(self, link, middle, silent=False):
+        """Make both, routers R and S between them, and links; returns the names of A and B."""
+        if os.geteuid() != 0 or not shutil.which("ip"):
+            raise unittest.SkipTest("needs root and ip to make network namespaces")
+        names = ["pyq%s%d" % (letter, os.getpid()) for letter in "arsb"]
+        self.addCleanup(support.remove_namespaces, *names)
+        script = """
+            for n in {a} {r} {s} {b}; do ip netns add $n; ip -n $n link set lo up; done
+            ip link add v0 netns {a} mtu {link} type veth peer name v0 netns {r} mtu {link}
+            ip link add v1 netns {r} mtu {middle} type veth peer name v1 netns {s} mtu {middle}
+            ip link add v2 netns {s} mtu {link} type veth peer name v2 netns {b} mtu {link}
+            ip -n {a} addr add 10.7.0.1/24 dev v0; ip -n {r} addr add 10.7.0.2/24 dev v0
+            ip -n {r} addr add 10.7.2.1/24 dev v1; ip -n {s} addr add 10.7.2.2/24 dev v1
+            ip -n {s} addr add 10.7.1.2/24 dev v2; ip -n {b} addr add 10.7.1.1/24 dev v2
+            for d in v0 v1; do ip -n {r} link set $d up; done
+            for d in v1 v2; do ip -n {s} link set $d up; done
+            ip -n {a} link set v0 up; ip -n {b} link set v2 up
+            ip -n {a} route add default via 10.7.0.2; ip -n {b} route add default via 10.7.1.2
+            ip -n {r} route add default via 10.7.2.2; ip -n {s} route add default via 10.7.2.1
+            for n in {r} {s}; do ip netns exec $n sysctl -qw net.ipv4.ip_forward=1; done
+            """.format(link=link, middle=middle, **dict(zip("arsb", names)))
+        if silent:  # no ICMP gets to the ends: TCP has to try for itself
+            script += """
+                ip -n {a} rule add iif v0 ipproto icmp prohibit pref 0
+                ip -n {b} rule add iif v2 ipproto icmp prohibit pref 0
+                ip -n {r} route add prohibit 10.7.0.1/32 table 9
+                ip -n {s} route add prohibit 10.7.1.1/32 table 9
+                ip -n {r} rule add iif lo ipproto icmp table 9 pref 0
+                ip -n {s} rule add iif lo ipproto icmp table 9 pref 0
+                """.format(**dict(zip("arsb", names)))
+        if subprocess.call(["sh", "-e", "-c", script], stderr=subprocess.DEVNULL):
+            raise unittest.SkipTest("network namespaces with veth cannot be made here")
+        return names[0], names[3]
+
+    def check(self, link, middle, silent, sizes):
+        a, b = self.make(link, middle, silent)
+        program = support.with_quic()
+        with support.Program(support.inside(b) + program + ("-s",)) as server:
+            server.wait_for("Server listening on 5201")
+            for mode in ((), ("-R",)):
+                left = support.run(support.inside(a) + program + (
+                    "-c", "10.7.1.1", "--quic", "-n", "10M", "-J") + mode)
+                self.assertEqual(left.code, 0, left)
+                self.assertRegex(left.err, r"\A(warning: the QUIC handshake of stream 1 was"
+                                           r" repeated: Message too long\n)?\Z")
+                end = left.json()["end"]
+                self.assertEqual(end["sum_received"]["bytes"], 10 << 20)
+                self.assertIn(end["pyperf3"]["quic_streams"][0]["datagram_size"], sizes, mode)
+
+    def test_ethernet(self):
+        self.check(1500, 1500, False, [1472])
+
+    def test_jumbo_frames(self):
+        self.check(9000, 9000, False, [8972])
+
+    def test_narrow_middle(self):
+        self.check(9000, 1500, False, [1200, 1472])
+
+    def test_narrow_middle_that_says_nothing(self):
+        self.check(9000, 1500, True, [1200, 1472])
+
+
 # Counts the larger TCP packets that pass v0, by version, direction and traffic class.
 MARKS = """
 import socket, sys
