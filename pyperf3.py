@@ -40,7 +40,8 @@ Sections (each uses only what stands above it):
     tasks           generators that wait, and the loop that runs them
     events          what a test tells, and the document made of it
     workers         the data plane: processes or threads, and the numbers they share
-    streams         what they do: senders and receivers
+    streams         what workers have for a stream: its connection, its numbers, how it ends
+    transfers       what they do with it: senders and receivers
     arrivals        where a server's test gets its streams from
     transports      what depends on the protocol of a test
     test            what both ends share: ticks, end conditions, results
@@ -3248,6 +3249,18 @@ class DatagramWriter:
         return count
 
 
+def segments_per_call(parameters):
+    """Return how many datagrams the kernel is to cut from one piece (GSO), below 2 for none.
+
+    On the wire there is no difference. With both ends on two cores, of 1400 bytes at full rate
+    (Xeon, ratio to iperf3, share lost): 16 a piece 6.9, 0.1 %; 20 7.4, 3 %; 24 8.2, 2 %; 32 8.0,
+    16 %; 46 7.4, 39 %; four streams at 16 6.9, at 4 1.9. With --gsro (against iperf3's pieces of
+    46): 16 0.8, 24 0.93, 32 1.05, 46 0.9.
+    """
+    wanted = min(parameters.gso_buffer // parameters.length, 32) if parameters.gso else 16
+    return min(wanted, MAX_UDP_BLOCK // parameters.length)
+
+
 _NEAR_PAYLOAD = 16000  # bytes of a payload; whole tens, for --repeating-payload
 
 
@@ -6440,11 +6453,10 @@ class Workers:
 ###############################################################################
 # streams #####################################################################
 ###############################################################################
-# The loops of workers that send or receive a stream, and what these need: slots,
-# connections, sources, paces. Nothing here prints.
+# What the worker of a stream has, whatever it does with it: slots, a connection,
+# an end. Nothing here prints.
 
 NO_LIMIT = 2 ** 63 - 1  # as many bytes as can be counted
-_SLOW_CALL = 0.005  # seconds that one call may take before it is made smaller
 
 
 class StreamSlots(WorkerSlots):
@@ -6699,6 +6711,15 @@ class StreamLoop(WorkerLoop):
         self.publish()
         self.slots.finished = self.slots.finished or time.monotonic()
         self.slots.status = status
+
+
+###############################################################################
+# transfers ###################################################################
+###############################################################################
+# The loops that send or receive a stream, and the sources and paces that they
+# need. Nothing here prints.
+
+_SLOW_CALL = 0.005  # seconds that one call may take before it is made smaller
 
 
 class Source:
@@ -7070,18 +7091,6 @@ class TcpReceiver(StreamLoop):
                 count = None
             self.look_around()
         return STOPPED
-
-
-def segments_per_call(parameters):
-    """Return how many datagrams the kernel is to cut from one piece (GSO), below 2 for none.
-
-    On the wire there is no difference. With both ends on two cores, of 1400 bytes at full rate
-    (Xeon, ratio to iperf3, share lost): 16 a piece 6.9, 0.1 %; 20 7.4, 3 %; 24 8.2, 2 %; 32 8.0,
-    16 %; 46 7.4, 39 %; four streams at 16 6.9, at 4 1.9. With --gsro (against iperf3's pieces of
-    46): 16 0.8, 24 0.93, 32 1.05, 46 0.9.
-    """
-    wanted = min(parameters.gso_buffer // parameters.length, 32) if parameters.gso else 16
-    return min(wanted, MAX_UDP_BLOCK // parameters.length)
 
 
 _NAP = 0.0002  # seconds that a busy receiver lets datagrams gather; large ones fill the cache
