@@ -1885,6 +1885,7 @@ def system_info():
                      sysconfig.get_platform().rpartition("-")[2].upper()))
 
 
+@functools.lru_cache(maxsize=None)
 def cache_size(level):
     """Return the bytes of a CPU's cache of that level, 0 where nobody can tell (all but Linux)."""
     for index in range(8):
@@ -3407,7 +3408,7 @@ class BatchReader:
     def make_room(self, unit):
         """Have place for the headers of so many datagrams in each message, from now on."""
         size, address = self._size, self._address
-        self.unit, self.limit = unit, 64
+        self.unit, self.limit = unit, 64 if self._near >= self._NEAR // 8 else 16
         if unit > 1:
             # In one part each: a header here and a payload there, 16 times, took twice as long.
             self.limit = max(4, min(16, self._near // (unit * size)))
@@ -4090,6 +4091,7 @@ _QUIC_ANSWER = b"\n"  # a server's to the cookie that begins the stream
 _QUIC_LEAST = 1200  # bytes of a datagram that every path of QUIC takes (RFC 9000, 14)
 _QUIC_MOST = 65527  # bytes of the largest that there can be
 _QUIC_PROBES = 3  # datagrams of a size to be lost before it counts as too large
+_QUIC_QUIET = 0.7  # seconds without any datagram, before a size counts as too large for the path
 _QUIC_SILENCE = 3  # timeouts without an answer, each twice as long, before the same
 
 QuicLibrary = collections.namedtuple("QuicLibrary", "name version connection configuration tls")
@@ -4272,8 +4274,10 @@ def _connection_class(library):
     Those of aioquic, and of qh3 before 2.0, are of 1500 bytes at most.
     """
     base = library.connection.QuicConnection
-    if not hasattr(base, "_create_tls"):
-        return base, False
+    core = getattr(library.connection, "QuicConnectionCore", None)
+    if not hasattr(base, "_create_tls") or not all(hasattr(core, name) for name in (
+            "active_path", "apply_peer_transport_parameters", "pto_count")):
+        return base, False  # there would be no way back from a size that is too large
 
     class Connection(base):
         """The same without work for a log that is off, and with a client that takes any size.
@@ -4334,7 +4338,7 @@ class QuicAdapter:
 
     def receive(self, data, size, remote, now):
         """Take in datagrams of `size` bytes that are joined; the last one may be shorter."""
-        if hasattr(self._connection, "receive_gro_buffer"):
+        if size < len(data) and hasattr(self._connection, "receive_gro_buffer"):
             self._connection.receive_gro_buffer(data, size, remote, now)
             return
         for at in range(0, len(data), size):
@@ -4475,7 +4479,7 @@ class _Qh3Adapter(QuicAdapter):
 
     def probe(self, size, number):
         # A DATAGRAM frame (RFC 9221) in a packet with a short header, and a PING with it.
-        room = size - (1 + 8 + 2 + 16) - 1 - (1 + (2 if size < 16384 else 4))
+        room = size - (1 + 8 + 2 + 16) - 1 - (1 + (2 if size < 16384 + 31 else 4))
         try:
             self._connection.send_datagram_frame(bytes(room))
             self._connection.send_ping(number)
@@ -4517,9 +4521,10 @@ class _Guess:
 class DatagramSize:
     """Find how large the datagrams that one end of a connection sends may be (RFC 8899).
 
-    The library begins with what the path of the control connection takes, though the handshake's
-    datagrams are small. Then one of that size has to get through, or they become smaller; and so
-    they do when nothing gets through any more, or the system knows that the path is narrower.
+    The library begins with what the path of the control connection takes; its first datagram has
+    up to 1836 bytes, and goes again with 1200 if that is lost. After the handshake one of full size
+    has to get through, or they become smaller; and so they do when nothing gets through any more,
+    or the system knows that the path is narrower.
     """
 
     def __init__(self, adapter, usual):
@@ -4536,7 +4541,7 @@ class DatagramSize:
         size = self._adapter.size()
         self._patience = self._least = _QUIC_SILENCE
         self._last += 1
-        self._deadline = now + 0.1 + 2 * (self._adapter.figures()[2] or 0)
+        self._deadline = now + min(1.0, 0.1 + 2 * (self._adapter.figures()[2] or 0))
         if size <= _QUIC_LEAST:
             self._settled = True
         elif not self._adapter.probe(size, self._last):
@@ -4561,12 +4566,16 @@ class DatagramSize:
         self._settled = not self._adapter.shrink(size) or self._settled
         self._first = self._last
 
-    def watch(self):
-        """Take a timeout: the path may have become narrower without a word."""
+    def watch(self, quiet):
+        """Take a timeout: the path may have become narrower without a word.
+
+        quiet: seconds since something came. A shorter outage tells nothing of the size.
+        """
         silence = self._adapter.silence()
         if not silence:
             self._patience = self._least
-        elif silence >= self._patience and self._adapter.size() > _QUIC_LEAST:
+        elif (silence >= self._patience and quiet >= _QUIC_QUIET
+              and self._adapter.size() > _QUIC_LEAST):
             self._patience = silence + 2
             self._fall()
 
@@ -4576,7 +4585,7 @@ class DatagramSize:
             self._first = self._last
             if not self._settled:
                 self.probe(now)
-        return self._adapter.size() <= room
+        return 0 < self._adapter.size() <= room
 
 
 def _reason_to_end(kind, event, stream):
@@ -4620,8 +4629,9 @@ class QuicSocket(StandIn):
         self._cookie, self._first, self._is_client = cookie, first, first is None
         sock.setblocking(False)
         self._connection = self._adapter = self._size = None
-        self._headers = 28 if "." in remote[0] else 48  # bytes, of IP and UDP
+        self._headers = 28 if sock.family == socket.AF_INET else 48  # bytes, of IP and UDP
         self._came = 0  # bytes of the largest datagram that came
+        self._heard = 0.0  # when one came
         self._stream = 0  # RFC 9000, 2.1: the client's first one
         self._pieces, self._held = collections.deque(), 0  # what came, and how many bytes it is
         self.ended = False  # the stream that comes has come whole
@@ -4675,6 +4685,7 @@ class QuicSocket(StandIn):
     def is_connected(self):
         """Go on with the handshake; returns whether it is over. Raises OSError if it failed."""
         self.exchange(0)
+        self._take_events()  # what was sent may have been the end
         self._check()
         return self._connected
 
@@ -4689,8 +4700,12 @@ class QuicSocket(StandIn):
         if self._is_client:
             self._await(1)
             self.first_byte_seconds = time.monotonic() - self._begun
+        trouble = self.trouble
         while not self._size.is_settled(time.monotonic()) and not self.broken:
             self.exchange(0.02)
+        self.trouble = trouble  # of the handshake, not of what was tried since
+        if self.broken:
+            raise OSError(errno.ECONNABORTED, self.broken)
 
     def _room(self):
         """Return the bytes that a datagram may have as far as this system knows, 0 if it does not.
@@ -4829,11 +4844,12 @@ class QuicSocket(StandIn):
 
     def _take_in(self, data, size):
         """Hand a datagram, or several of `size` bytes each in one piece, to the library."""
-        size = size or len(data)
+        size, now = size or len(data), time.monotonic()
+        self._heard = now
         if size > self._came:
             self._came = size
         try:
-            self._adapter.receive(data, size, self._remote, time.monotonic())
+            self._adapter.receive(data, size, self._remote, now)
             self._refused = None
         except Exception as error:  # no end of the connection: anybody can send garbage
             if not self._connected:
@@ -4879,11 +4895,11 @@ class QuicSocket(StandIn):
             if timer is not None and timer <= now:
                 self._connection.handle_timer(now)
                 self._take_events()
-                self._size.watch()
+                self._size.watch(now - self._heard)
             return self._adapter.due(now)
         except Exception as error:
-            # qh3 2.1 cannot answer the single first datagram of a foreign client; when that is
-            # repeated it can.
+            # qh3 2.1 cannot answer the single first datagram of a foreign client, or of one that
+            # is silent from then on; when that is repeated it can.
             self.trouble = "%s: %s" % (self.end.library.name, error)
             if self._connected:
                 self.broken = self.broken or str(error)
@@ -5002,7 +5018,8 @@ class StreamFigures:
         """Return the Counts since measuring began."""
         counts = difference(self.now, self.begin)
         if counts.pieces is not None:  # what came late after all was not dropped
-            counts = counts._replace(drops=min(counts.drops, counts.lost))
+            drops = max(0, min(counts.drops, counts.lost))
+            counts = counts._replace(drops=drops, pieces=min(drops, counts.pieces))
         return counts
 
     def is_quiet(self):
@@ -5127,7 +5144,7 @@ class DatagramTracker:
             return False
         first, second, pieces = found
         gap = (first - self.highest - 1) & self._mask  # counters wrap
-        if gap > self._mask // 4:
+        if gap > self._mask // 4 or self.highest + gap + unit * len(arrivals) >= 2 ** 62:
             return False
         self.lost += gap
         self.highest += gap + unit * len(arrivals)
@@ -6505,6 +6522,7 @@ class UdpReceiverSlots(StreamSlots):
     measuring = Slot(int, "control", "whether the omitted part is over")
     dropped = Slot(int, "worker", "of lost: what was missing where the kernel dropped some")
     dropped_pieces = Slot(int, "worker", "how many it dropped there, joined ones as one")
+    joins = Slot(int, "worker", "whether the kernel may join datagrams")
     joined = Slot(int, "worker", "whether it has joined any")
 
     def counts(self):
@@ -7018,7 +7036,7 @@ class TcpReceiver(StreamLoop):
         receive, flags, received = self.sock.recv_into, plain, 0
         mark, marked = time.monotonic(), 0
         while not ints[command_at]:
-            enough = size if flags != plain else self._wake
+            enough = size if flags != plain else min(size, self._wake)
             try:
                 for _ in range(1 if amount else 32):
                     count = receive(view, size, flags)
@@ -7201,6 +7219,7 @@ class UdpReceiver(StreamLoop):
         self._tracker = DatagramTracker(parameters.length, parameters.wide_counters)
         self._rows = []  # DatagramHeaders of each message, where it may be of several
         self._most = 1  # datagrams that came joined
+        self._apart = False  # they are to be joined no more
         self._dropped = 0  # what the kernel had told of drops
         self._measuring = 0
         self._clocks = 0.0  # the wall clock less the monotonic one
@@ -7212,6 +7231,7 @@ class UdpReceiver(StreamLoop):
         if self._calls:
             self._reader = BatchReader(self._calls, self.sock, parameters.length, header, flags,
                                        parameters.stream_count())
+            self.slots.joins = int(self._reader.joins)
         else:
             size = header if flags else parameters.length  # what is beyond is cut off
             self._reader = DatagramReader(self.sock, size, flags)
@@ -7223,16 +7243,15 @@ class UdpReceiver(StreamLoop):
         memory, row = memoryview(reader.headers), reader.unit * reader.spacing
         self._headers = DatagramHeaders(memory, wide, reader.spacing)
         self._firsts = DatagramHeaders(memory, wide, row)
-        if reader.joins:
-            self._rows = [DatagramHeaders(memory[at:at + row], wide, reader.spacing)
-                          for at in range(0, len(memory), row)]
+        self._rows = [DatagramHeaders(memory[at:at + row], wide, reader.spacing)
+                      for at in range(0, len(memory) * (reader.unit > 1), row)]
 
     def transfer(self):
         reader, ints = self._reader, self.slots.ints
         may_nap = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= _NAP_ROOM
         napping, empty = False, 0
         nap = _NAP if self.parameters.length < 8192 else _SHORT_NAP
-        calls, datagrams, mark = 0, 0, time.monotonic()
+        calls, messages, mark = 0, 0, time.monotonic()
         if not reader.kernel_time:
             self._take_in_late(reader)
         while not ints[_COMMAND]:
@@ -7255,13 +7274,13 @@ class UdpReceiver(StreamLoop):
             self._account(reader, count)
             empty = 0
             calls += 1
-            datagrams += count
+            messages += count
             if napping and count < reader.limit // 2:
                 time.sleep(nap)
             if calls == 32:
-                # A wake-up for each datagram costs both ends more than the datagram does.
-                napping = may_nap and datagrams > (now - mark) * (1e4 if napping else 2e4)
-                calls, datagrams, mark = 0, 0, now
+                # A wake-up for each message costs both ends more than the message does.
+                napping = may_nap and messages > (now - mark) * (1e4 if napping else 2e4)
+                calls, messages, mark = 0, 0, now
         if self._drains:
             self._drain(reader)
         return STOPPED
@@ -7324,27 +7343,29 @@ class UdpReceiver(StreamLoop):
         elif not reader.joins or max(sizes) <= length:
             tracker.take(self._firsts, sizes, arrivals)
             return
-        self.slots.joined = 1
         for at, (size, arrival) in enumerate(zip(sizes, arrivals)):
             count, rest = divmod(size, length)
-            if rest or not 0 < count <= unit or not (
+            if rest or not 0 < count <= unit or unit == 1 or not (
                     tracker.take_pieces(self._rows[at], count, [arrival])):
                 self._take_apart(reader, at, size, arrival)
 
     def _take_apart(self, reader, at, size, arrival):
         """Take in the datagrams of message `at` one by one."""
         length, joined = self.parameters.length, segment_size(reader.ancillary(at))
-        if joined == length:
+        if joined == length or (self._apart and size > length):
             sizes = [length] * (size // length) + [size % length] * bool(size % length)
         else:
             sizes = [min(length, joined or size)]  # what is beyond is cut off
         if joined not in (0, length):
             # Of another size than the test's, so that the places of their headers are not known,
-            # but for the first. Those to come will be single.
-            set_coalescing(self.sock, False)
+            # but for the first. Those to come will be single, but for what waits already, whose
+            # size is told no more.
+            self._apart = set_coalescing(self.sock, False)
         headers = DatagramHeaders(reader.piece(at, len(sizes)), self.parameters.wide_counters)
         self._tracker.take(headers, sizes, [arrival] * len(sizes))
-        self._most = max(self._most, min(len(sizes), _MOST_SEGMENTS))
+        if joined:
+            self.slots.joined = 1
+            self._most = max(self._most, min(size // length, _MOST_SEGMENTS))
 
     def _find_cause(self, reader, count, gap):
         """Find out whether the kernel dropped any of the `gap` datagrams that are missing now."""
@@ -7735,7 +7756,7 @@ def call_plan(parameters, streams, paced=False):
     --bidir: 0.95; 1.16; 1.27. Eight: 1.05; 1.25; 1.10. 16: 1.28; 1.00; -. -Z: 128, 1024 1.04,
     with a wake of 256 2.3. --skip-rx-copy: 128, 128 0.98; 1024, 128 2.4, with a wake of 512 3.2.
     An EPYC, of a smaller cache, gave 1.2 for one stream, 1.4 to 1.7 for several without a wake,
-    and such a CPU keeps that.
+    and such a CPU keeps that, but for -Z and --skip-rx-copy where they are paced.
     """
     block = parameters.length
     large = 8 * block if block == DEFAULT_TCP_BLOCK else block
@@ -8167,7 +8188,7 @@ class Udp(OverUdp):
         # Without any since measuring began there is none.
         figures.jitter = counts.jitter if counts.bytes != figures.begin.bytes else 0.0
         drops = dropped_datagrams(stream.sock)
-        if drops is not None and slots.joined:  # which the kernel counts as one
+        if drops is not None and slots.joins:  # the kernel counts what it has joined as one
             figures.take(drops=slots.dropped, pieces=slots.dropped_pieces)
         elif drops is not None:
             figures.take(drops=drops)
@@ -8232,6 +8253,9 @@ class Udp(OverUdp):
 
 _MOST_REPEATS = 100  # times the amount that a server sends to a client which counts what arrives
 _SILENCE = 5.0  # seconds after which what is missing of an amount of datagrams was lost
+
+
+_OWN_REASON = 0.5  # seconds until a library tells why it ended a connection
 
 
 class Quic(OverUdp):
@@ -8312,7 +8336,14 @@ class Quic(OverUdp):
         try:
             while not sock.is_connected():
                 yield Wait(sock, READ, time.monotonic() + 0.01)
-                yield from client.has_begun(index)
+                try:
+                    yield from client.has_begun(index)
+                except IperfError:
+                    # The server may have heard first that this end refused; this one knows why.
+                    end = time.monotonic() + _OWN_REASON
+                    while time.monotonic() < end and not sock.is_connected():
+                        yield from pause(0.01)
+                    raise
         except OSError as error:
             raise self._failure(index, error)
         return sock
@@ -8977,7 +9008,7 @@ class Test:
         delay = 0.0005
         receivers = self.receivers()
         while self.settings.file and time.monotonic() < deadline and not all(
-                [stream.worker.ended() for stream in receivers]):
+                [stream.worker.ended(stream.loop) for stream in receivers]):
             yield from pause(delay)
             delay = min(0.02, delay * 2)
         for stream in filter(self.health.is_stuck, receivers):
@@ -9108,10 +9139,9 @@ class Summary:
                       if row.totals.sender == sender]
             if counts and None not in counts:
                 own[key] = sum(counts)
-        pieces = [counts.pieces for counts in (
-            stream.figures.measured() for stream in test.streams) if counts.pieces]
-        if pieces and own.get(DROPPED_KEY):  # of one datagram and more each: at least so many
-            own["host_dropped_pieces"] = sum(pieces)
+        pieces = sum(stream.figures.measured().pieces or 0 for stream in test.streams)
+        if 0 < pieces < own.get(DROPPED_KEY, 0):  # each of one datagram or more
+            own["host_dropped_pieces"] = pieces
         return own
 
     def _cpu_bound(self):
@@ -11224,8 +11254,9 @@ class TextRenderer:
                     title, cpu[name + "_total"]))
         for row in itertools.chain(*event["rows"]) if self._verbose else ():
             if row.totals.drops and row.totals.socket is not None:
-                lines.append("UDP on %d: %d dropped on arrival, its socket buffer was full" % (
-                    row.totals.socket, row.totals.drops))
+                lines.append("UDP on %d: %s%d dropped on arrival, its socket buffer was full" % (
+                    row.totals.socket, "up to " * ("host_dropped_pieces" in own),
+                    row.totals.drops))
         return lines
 
     def _summary_rows(self, row, datagrams):

@@ -526,8 +526,20 @@ def machine(python):
         model = match.group(1).strip() if match else model
     code = "import platform as p; print(p.python_implementation(), p.python_version())"
     version = subprocess.check_output([python, "-c", code]).decode().strip()
-    return "%s, %d cores, Linux %s, %s, against iperf3 %s" % (
-        model, len(os.sched_getaffinity(0)), platform.release(), version, PEER)
+    facts = [first_line("/sys/devices/system/cpu/cpu0/cache/index2/size", "second cache %s"),
+             first_line("/proc/sys/net/ipv4/tcp_congestion_control", "TCP's default %s")]
+    return ", ".join([model, "%d cores" % len(os.sched_getaffinity(0))] + [
+        fact for fact in facts if fact] + [
+            "Linux " + platform.release(), version, "against iperf3 " + PEER])
+
+
+def first_line(path, text):
+    """Return the text with the first line of a file in it, None if there is no such file."""
+    try:
+        with open(path) as file:
+            return text % file.readline().strip()
+    except OSError:
+        return None
 
 
 def positive(text):

@@ -1395,7 +1395,12 @@ class Sizes(unittest.TestCase):
         self.settle(path)
         size.probe(10.0)
         for path.timeouts in (0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6):
-            size.watch()
+            size.watch(0.5)  # as in a short outage
+            sizes.append(path.size())
+        self.assertEqual(sizes, [8972] * 15)
+        del sizes[:]
+        for path.timeouts in (0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6):
+            size.watch(1.0)
             sizes.append(path.size())
         self.assertEqual(sizes, [8972] * 6 + [1472] * 5 + [1200] * 4)
 
@@ -1530,6 +1535,20 @@ sys.exit(pyperf3.main())""")
                 if not mode:
                     row, = left.json()["end"]["pyperf3"]["quic_streams"]
                     self.assertEqual(row["datagram_size"], 1472)
+
+
+    def test_short_outage_made_datagrams_small(self):
+        """A quarter of a second without anything, and they stayed at 1472."""
+        port, begin = self.serve(), []
+
+        def rule(way, flow, number, data):
+            begin.append(time.monotonic())
+            return [] if 2.0 < time.monotonic() - begin[0] < 2.3 else [data]
+        with relay.Relay(port, rule) as path:
+            left = self.client(path.port, "--quic", "-t", "4", "-b", "20M", "-M", "8972", "-J")
+        self.assertEqual((left.code, left.err), (0, ""), left.out)
+        row, = left.json()["end"]["pyperf3"]["quic_streams"]
+        self.assertEqual(row["datagram_size"], 8972)
 
 
 class Summaries(unittest.TestCase):

@@ -1217,6 +1217,22 @@ class Joined(Feeding, unittest.TestCase):
             self.take(receiver)
         self.assertEqual(self.counts(receiver), (12, 0, 0, 3 * 340))
 
+    def test_short_end_of_a_full_piece(self):
+        """Its place was thought to be that of a whole one: the worker died."""
+        receiver = self.receiver(1472)
+        for first in (1, 46, 91):
+            self.send(range(first, first + 45), 1472, 100)
+            self.take(receiver)
+        self.assertEqual(self.counts(receiver), (135, 0, 0, 3 * (44 * 1472 + 100)))
+
+    def test_numbers_without_end_are_none(self):
+        """Three pieces of a hostile sender were more than a slot holds: the worker died."""
+        tracker = Tracker(100, True)
+        for jump in (2 ** 62 - 10, 2 ** 61, 2 ** 63, 2 ** 64 - 8, 2 ** 62 + 2 ** 61, 9):
+            rows = self.numbered(range(jump, jump + 4))
+            self.feed_piece(tracker, rows)
+            self.assertLess(max(tracker.highest, tracker.lost), 2 ** 62)
+
     def test_pieces_of_another_size_are_joined_no_more(self):
         receiver = self.receiver()
         self.send(range(1, 4))
