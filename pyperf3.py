@@ -4630,7 +4630,7 @@ class QuicSocket(StandIn):
         sock.setblocking(False)
         self._connection = self._adapter = self._size = None
         self._headers = 28 if sock.family == socket.AF_INET else 48  # bytes, of IP and UDP
-        self._came = 0  # bytes of the largest datagram that came
+        self._came = 0  # bytes of the largest datagram that came since the handshake
         self._heard = 0.0  # when one came
         self._stream = 0  # RFC 9000, 2.1: the client's first one
         self._pieces, self._held = collections.deque(), 0  # what came, and how many bytes it is
@@ -4867,7 +4867,7 @@ class QuicSocket(StandIn):
                     self._held += len(event.data)
                 self.ended = self.ended or event.end_stream
             elif kind == "HandshakeCompleted":
-                self._connected = True
+                self._connected, self._came = True, 0
                 self._adapter.shorten()
             elif kind == "PingAcknowledged":
                 self._size.acknowledge(event.uid)
