@@ -6524,7 +6524,6 @@ class UdpReceiverSlots(StreamSlots):
     dropped = Slot(int, "worker", "of lost: what was missing where the kernel dropped some")
     dropped_pieces = Slot(int, "worker", "how many it dropped there, joined ones as one")
     joins = Slot(int, "worker", "whether the kernel may join datagrams")
-    joined = Slot(int, "worker", "whether it has joined any")
 
     def counts(self):
         """Return the DatagramCounts, all of one moment."""
@@ -7219,7 +7218,7 @@ class UdpReceiver(StreamLoop):
         self._drains = drains
         self._tracker = DatagramTracker(parameters.length, parameters.wide_counters)
         self._rows = []  # DatagramHeaders of each message, where it may be of several
-        self._most = 1  # datagrams that came joined
+        self._joined, self._most = False, 1  # whether any came joined, and how many as one
         self._apart = False  # they are to be joined no more
         self._dropped = 0  # what the kernel had told of drops
         self._measuring = 0
@@ -7365,7 +7364,7 @@ class UdpReceiver(StreamLoop):
         headers = DatagramHeaders(reader.piece(at, len(sizes)), self.parameters.wide_counters)
         self._tracker.take(headers, sizes, [arrival] * len(sizes))
         if joined:
-            self.slots.joined = 1
+            self._joined = True
             self._most = max(self._most, min(size // length, _MOST_SEGMENTS))
 
     def _find_cause(self, reader, count, gap):
@@ -7373,7 +7372,7 @@ class UdpReceiver(StreamLoop):
         slots, told = self.slots, drops_told(reader.ancillary(count - 1))
         pieces, self._dropped = (told - self._dropped) & 0xffffffff, told
         slots.dropped_pieces += min(pieces, gap)
-        most = min(_MOST_SEGMENTS, MAX_UDP_BLOCK // self.parameters.length) if slots.joined else 1
+        most = min(_MOST_SEGMENTS, MAX_UDP_BLOCK // self.parameters.length) if self._joined else 1
         slots.dropped += min(pieces * most, gap)
 
     def _watch_clock(self):
