@@ -31,7 +31,8 @@ Sections (each uses only what stands above it):
     settings        the table of options, and Settings
     wire            bytes to values and back, without sockets
     system          processes, memory, CPU time, descriptors, files
-    sockets         socket options, TCP_INFO, listeners
+    sockets         socket options, listeners
+    facts           what the system tells of a connection, and of this host
     datagrams       UDP's hellos, headers and batches
     authentication  RSA, users, and whom a server lets in
     tls             TLS sockets, contexts and certificates
@@ -2178,7 +2179,7 @@ def payload_file(block):
 ###############################################################################
 # sockets #####################################################################
 ###############################################################################
-# Socket options, TCP_INFO, listeners: each option is probed, and where it fails
+# Socket options, listeners: each option is probed, and where it fails
 # there is a warning, a twin or an error. Nothing here knows of tests.
 
 _AF_INET6 = getattr(socket, "AF_INET6", 0x7FFF)  # no family: every call refuses it
@@ -2188,7 +2189,7 @@ _SO_BINDTODEVICE = getattr(socket, "SO_BINDTODEVICE", 25 if _LINUX else None)
 _TCP_CONGESTION = getattr(socket, "TCP_CONGESTION", 13 if _LINUX else None)
 _TCP_MAXSEG = getattr(socket, "TCP_MAXSEG", None)
 _SO_BUF_LOCK = 72  # whether the sizes of the buffers were set, and stay
-_TCP_INFO = getattr(socket, "TCP_INFO", 11) if _LINUX else None
+_SOCKET_TCP_INFO = getattr(socket, "TCP_INFO", 11) if _LINUX else None
 _IPV6_TCLASS = getattr(socket, "IPV6_TCLASS", 67 if _LINUX else None)
 _MSG_TRUNC = getattr(socket, "MSG_TRUNC", 0) if _LINUX else 0
 _MSG_WAITALL = getattr(socket, "MSG_WAITALL", 0)
@@ -2220,58 +2221,6 @@ _SCTP_INITMSG, _SCTP_NODELAY, _SCTP_DISABLE_FRAGMENTS, _SCTP_MAXSEG = 2, 3, 8, 1
 _SCTP_SOCKOPT_BINDX_ADD = 100
 _SIOCOUTQ = 0x5411  # Linux: bytes that were sent and not acknowledged
 _SIOCINQ = 0x541B  # Linux: bytes that wait to be read
-
-TcpInfo = collections.namedtuple(
-    "TcpInfo", "retransmits snd_cwnd snd_wnd rtt rttvar pmtu reorder")
-TcpInfo.__doc__ = "Figures of a connection: a count, bytes, bytes, us, us, bytes, a count."
-
-# Offsets in Linux's struct tcp_info (linux/tcp.h), 32 bits wide where nothing else is said.
-_TCPI_OPTIONS = 5  # one byte; its lowest bit: timestamps
-_TCPI_SND_MSS = 16
-_TCPI_LAST_ACK_RECEIVED = 56  # ms
-_TCPI_FIELDS = (("retransmits", 100), ("snd_cwnd", 80), ("snd_wnd", 228), ("rtt", 68),
-                ("rttvar", 72), ("pmtu", 60), ("reorder", 220))
-
-
-def decode_tcp_info(data):
-    """Return the TcpInfo in a Linux struct tcp_info; what an old, short one lacks is -1.
-
-    Returns None if even the count of retransmits is not there.
-    """
-    def word(offset):
-        return struct.unpack_from("=I", data, offset)[0] if offset + 4 <= len(data) else -1
-    values = {name: word(offset) for name, offset in _TCPI_FIELDS}
-    if values["retransmits"] < 0:
-        return None
-    values["snd_cwnd"] *= word(_TCPI_SND_MSS)  # the kernel counts it in segments
-    return TcpInfo(**values)
-
-
-def _tcp_info_data(sock):
-    """Return the system's struct tcp_info of a connection, None where it has none."""
-    if _TCP_INFO is None:
-        return None
-    try:
-        return sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 256)
-    except OSError:
-        return None
-
-
-def tcp_info(sock):
-    """Return the TcpInfo of a connected socket, None where the system has none."""
-    data = _tcp_info_data(sock)
-    return decode_tcp_info(data) if data is not None else None
-
-
-def heard_seconds(sock):
-    """Return how long ago the other end of a TCP connection acknowledged anything.
-
-    0.0 where nobody can tell.
-    """
-    data = _tcp_info_data(sock)
-    if data is None or len(data) < _TCPI_LAST_ACK_RECEIVED + 4:
-        return 0.0
-    return struct.unpack_from("=I", data, _TCPI_LAST_ACK_RECEIVED)[0] / 1000.0
 
 
 def _queued(sock, request):
@@ -2306,17 +2255,6 @@ def maximum_segment(sock):
         return sock.getsockopt(socket.IPPROTO_TCP, _TCP_MAXSEG) if _TCP_MAXSEG else 0
     except OSError:
         return 0
-
-
-def datagram_room(sock):
-    """Return the bytes that a UDP datagram may have on a TCP connection's path, 0 if not known."""
-    segment = maximum_segment(sock)
-    if not segment:
-        return 0
-    info = _tcp_info_data(sock) or b""
-    # Linux leaves the room for timestamps out. The headers are of 20 bytes, and of 8.
-    stamps = 12 if len(info) > _TCPI_OPTIONS and info[_TCPI_OPTIONS] & 1 else 0
-    return min(segment + stamps + 20 - 8, MAX_UDP_BLOCK)
 
 
 def congestion_name(sock):
@@ -2897,6 +2835,140 @@ def set_options(sock, protocol, moment, wanted, warn):
                     raise
                 if option.warning:
                     warn(option.warning)
+
+
+###############################################################################
+# facts #######################################################################
+###############################################################################
+# What the system tells of a connection, and of this host: TCP_INFO, the interface
+# of a route, limits, counters. All is read without root; what a system, or a
+# container, lacks is left out. Nothing here knows of tests.
+
+# Linux's struct tcp_info (linux/tcp.h) as it grew: the first 104 bytes are in all of 2.6 and
+# later; pacing_rate 3.15, bytes_acked 4.1, notsent_bytes 4.6, delivery_rate 4.9, busy_time 4.10,
+# delivered 4.18, bytes_sent 4.19, rcv_ooopack 5.4, rcv_wnd 6.2, total_rto 6.7, received_ce 6.18.
+_TCP_INFO_FIELDS = (
+    ("B", "state ca_state retransmits probes backoff options wscale app_limited"),
+    ("I", "rto ato snd_mss rcv_mss unacked sacked lost retrans fackets last_data_sent"
+          " last_ack_sent last_data_recv last_ack_recv pmtu rcv_ssthresh rtt rttvar snd_ssthresh"
+          " snd_cwnd advmss reordering rcv_rtt rcv_space total_retrans"),
+    ("Q", "pacing_rate max_pacing_rate bytes_acked bytes_received"),
+    ("I", "segs_out segs_in notsent_bytes min_rtt data_segs_in data_segs_out"),
+    ("Q", "delivery_rate busy_time rwnd_limited sndbuf_limited"),
+    ("I", "delivered delivered_ce"),
+    ("Q", "bytes_sent bytes_retrans"),
+    ("I", "dsack_dups reord_seen rcv_ooopack snd_wnd rcv_wnd rehash"),
+    ("H", "total_rto total_rto_recoveries"),
+    ("I", "total_rto_time received_ce delivered_e1_bytes delivered_e0_bytes delivered_ce_bytes"
+          " received_e1_bytes received_e0_bytes received_ce_bytes"),
+    ("H", "accecn_fail_mode accecn_opt_seen"),
+)
+TcpInfo = collections.namedtuple("TcpInfo", [
+    name for _, names in _TCP_INFO_FIELDS for name in names.split()])
+TcpInfo.__doc__ = """The fields of Linux's struct tcp_info, -1 what a kernel lacks.
+
+Times in us, but the four of last_... and total_rto_time in ms; rates in bytes a second; snd_cwnd,
+unacked, lost in segments.
+"""
+_TCP_INFO_FORMATS = "".join(kind * len(names.split()) for kind, names in _TCP_INFO_FIELDS)
+_TCP_INFO = struct.Struct("=" + _TCP_INFO_FORMATS)
+_TCP_INFO_ENDS = tuple(itertools.accumulate(map(struct.calcsize, _TCP_INFO_FORMATS)))
+_TCP_INFO_LEAST = 104  # bytes
+_TCP_INFO_UNKNOWN = (-1,) * len(TcpInfo._fields)
+TIMESTAMPS, ECN = 1, 8  # of TcpInfo's `options`
+_NO_MINIMUM = 2 ** 32 - 1  # min_rtt of a connection that has no round trip yet
+
+
+def make_tcp_info(**fields):
+    """Return a TcpInfo of which only these fields are known."""
+    return TcpInfo._make(_TCP_INFO_UNKNOWN)._replace(**fields)
+
+
+def decode_tcp_info(data):
+    """Return the TcpInfo in a Linux struct tcp_info; what an old, short one lacks is -1.
+
+    Returns None if even the count of retransmits is not there.
+    """
+    if len(data) < _TCP_INFO_LEAST:
+        return None
+    values = _TCP_INFO.unpack(data[:_TCP_INFO.size].ljust(_TCP_INFO.size, b"\0"))
+    if len(data) < _TCP_INFO.size:
+        known = sum(end <= len(data) for end in _TCP_INFO_ENDS)
+        values = values[:known] + _TCP_INFO_UNKNOWN[known:]
+    return TcpInfo._make(values)
+
+
+def tcp_info(sock):
+    """Return the TcpInfo of a connected socket, None where the system has none."""
+    if _SOCKET_TCP_INFO is None:
+        return None
+    try:
+        return decode_tcp_info(sock.getsockopt(socket.IPPROTO_TCP, _SOCKET_TCP_INFO, 512))
+    except OSError:
+        return None
+
+
+def heard_seconds(sock):
+    """Return how long ago the other end of a TCP connection acknowledged anything.
+
+    0.0 where nobody can tell.
+    """
+    info = tcp_info(sock)
+    return info.last_ack_recv / 1000.0 if info else 0.0
+
+
+def datagram_room(sock):
+    """Return the bytes that a UDP datagram may have on a TCP connection's path, 0 if not known."""
+    segment = maximum_segment(sock)
+    if not segment:
+        return 0
+    info = tcp_info(sock)
+    # Linux leaves the room for timestamps out. The headers are of 20 bytes, and of 8.
+    stamps = 12 if info and info.options & TIMESTAMPS else 0
+    return min(segment + stamps + 20 - 8, MAX_UDP_BLOCK)
+
+
+# What is told of a connection: (name, field of TcpInfo, factor). These count from its start ...
+_COUNTED = (
+    ("busy_us", "busy_time", 1), ("rwnd_limited_us", "rwnd_limited", 1),
+    ("sndbuf_limited_us", "sndbuf_limited", 1), ("segments_sent", "data_segs_out", 1),
+    ("segments_received", "data_segs_in", 1), ("retransmits", "total_retrans", 1),
+    ("retransmitted_bytes", "bytes_retrans", 1), ("needless_retransmits", "dsack_dups", 1),
+    ("reorderings", "reord_seen", 1), ("out_of_order", "rcv_ooopack", 1),
+    ("delivered", "delivered", 1), ("delivered_ce", "delivered_ce", 1),
+    ("received_ce", "received_ce", 1), ("rtos", "total_rto", 1),
+    ("rto_recoveries", "total_rto_recoveries", 1), ("rto_time_us", "total_rto_time", 1000),
+)
+# ... and these are as they were last.
+_STATES = (
+    ("min_rtt_us", "min_rtt", 1), ("rtt_us", "rtt", 1), ("rttvar_us", "rttvar", 1),
+    ("rto_us", "rto", 1), ("backoff", "backoff", 1), ("receiver_rtt_us", "rcv_rtt", 1),
+    ("delivery_rate_bps", "delivery_rate", 8), ("pacing_rate_bps", "pacing_rate", 8),
+    ("snd_mss", "snd_mss", 1), ("rcv_mss", "rcv_mss", 1), ("advmss", "advmss", 1),
+    ("pmtu", "pmtu", 1), ("snd_cwnd_segments", "snd_cwnd", 1),
+    ("snd_ssthresh_segments", "snd_ssthresh", 1), ("snd_wnd", "snd_wnd", 1),
+    ("rcv_wnd", "rcv_wnd", 1), ("rcv_space", "rcv_space", 1), ("reordering", "reordering", 1),
+    ("notsent_bytes", "notsent_bytes", 1), ("options", "options", 1), ("rehash", "rehash", 1),
+)
+
+
+def connection_facts(info, begin=None):
+    """Return what a TcpInfo tells of a connection, as a dict without what the kernel lacks.
+
+    begin: the TcpInfo from which on it counts.
+    """
+    facts = collections.OrderedDict()
+    for name, field, factor in _COUNTED:
+        value = getattr(info, field)
+        if value >= 0:
+            before = getattr(begin, field) if begin else 0
+            facts[name] = max(0, value - before) * factor
+    for name, field, factor in _STATES:
+        value = getattr(info, field)
+        # A sum of 64 bits that stands for "no limit" is no figure.
+        if 0 <= value < 2 ** 48 and not (field == "min_rtt" and value == _NO_MINIMUM):
+            facts[name] = value * factor
+    return facts
 
 
 ###############################################################################
@@ -4985,6 +5057,84 @@ def difference(now, before):
     return change._replace(lost=max(0, change.lost))
 
 
+def window_of(info):
+    """Return the bytes of a TcpInfo's congestion window: the kernel counts it in segments."""
+    return info.snd_cwnd * info.snd_mss
+
+
+class Samples:
+    """Keep numbers, or every second, fourth ... of them: enough for percentiles of any test."""
+
+    _MOST = 2048
+
+    def __init__(self):
+        self.values = array.array("q")
+        self._step = self._wait = 1  # of so many one is kept; those before the next that is
+
+    def add(self, value):
+        self._wait -= 1
+        if not self._wait:
+            self._wait = self._step
+            self.values.append(value)
+            if len(self.values) > self._MOST:
+                del self.values[1::2]
+                self._step *= 2
+
+    def percentiles(self, *shares):
+        """Return the numbers at these shares (0 to 1) of the order, of at least one."""
+        ordered = sorted(self.values)
+        return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in shares]
+
+
+class ConnectionLimits:
+    """Keep what the kernel told of one TCP connection: from when measuring began, and samples."""
+
+    def __init__(self):
+        self._begin = self._last = None  # TcpInfos
+        self._forget()
+
+    def _forget(self):
+        self._rtt, self._window = Samples(), Samples()
+        self._samples = self._empty = 0  # all; those where nothing waited to be sent
+
+    def begin(self, info):
+        """Count from this TcpInfo on."""
+        self._begin = info
+        self._forget()
+
+    def sample(self, info):
+        """Take in how a sender's connection is now."""
+        if info.rtt > 0:
+            self._rtt.add(info.rtt)
+        self._window.add(info.snd_wnd)
+        self._samples += 1
+        self._empty += info.notsent_bytes == 0
+
+    def finish(self, info):
+        """Take the TcpInfo of the end, once."""
+        self._last = info
+
+    def to_json(self):
+        """Return it as an object, empty if nobody knows anything."""
+        if self._last is None:
+            return {}
+        facts = connection_facts(self._last, self._begin)
+        if self._rtt.values:
+            names = ("rtt_p50_us", "rtt_p95_us", "rtt_max_us")
+            facts.update(zip(names, self._rtt.percentiles(0.5, 0.95, 1.0)))
+        if self._samples:
+            facts["samples"] = self._samples
+            if self._last.notsent_bytes >= 0:
+                facts["samples_nothing_unsent"] = self._empty
+            widest = max(self._window.values)
+            if widest > 0:
+                facts["max_snd_wnd"] = widest
+                facts["snd_wnd_small_percent"] = round(percent(
+                    sum(4 * window < widest for window in self._window.values),
+                    len(self._window.values)), 1)
+        return facts
+
+
 class StreamFigures:
     """Keep the figures of one TCP stream, as seen by one end.
 
@@ -4997,6 +5147,7 @@ class StreamFigures:
         self.sender = sender
         self.now = self.begin = self.last = Counts(0, 0, 0, 0, None, None, None)
         self.jitter = 0.0  # seconds
+        self.limits = ConnectionLimits()
         self.reorder = 0
         self.max_snd_cwnd = self.max_snd_wnd = self.max_rtt = self.min_rtt = 0
         self._rtt_sum = self._rtt_count = 0
@@ -5005,9 +5156,9 @@ class StreamFigures:
         """Take in the Counts that are given by name, and a TcpInfo."""
         if info is not None:
             if self.sender:
-                counts["retransmits"] = info.retransmits
-            self.reorder = info.reorder
-            self.max_snd_cwnd = max(self.max_snd_cwnd, info.snd_cwnd)
+                counts["retransmits"] = info.total_retrans
+            self.reorder = info.reord_seen
+            self.max_snd_cwnd = max(self.max_snd_cwnd, window_of(info))
             self.max_snd_wnd = max(self.max_snd_wnd, info.snd_wnd)
             self.max_rtt = max(self.max_rtt, info.rtt)
             self.min_rtt = min(self.min_rtt, info.rtt) if self._rtt_count else info.rtt
@@ -5052,10 +5203,9 @@ class StreamFigures:
         """Return what an interval's object has besides the rate."""
         if not self.sender or info is None:
             return {}
-        columns = {"retransmits": change.retransmits}
-        columns.update((name, getattr(info, name)) for name in (
-            "snd_cwnd", "snd_wnd", "rtt", "rttvar", "pmtu", "reorder"))
-        return columns
+        return {"retransmits": change.retransmits, "snd_cwnd": window_of(info),
+                "snd_wnd": info.snd_wnd, "rtt": info.rtt, "rttvar": info.rttvar,
+                "pmtu": info.pmtu, "reorder": info.reord_seen}
 
     def extremes(self):
         """Return the figures of the whole test that iperf3 has of a sender's TCP_INFO."""
@@ -7987,6 +8137,9 @@ class Transport:
         """Return whether a worker that was told to stop, and runs on, may still count anything."""
         return True
 
+    def finish(self, streams):
+        """Take what the system tells at the end of the test."""
+
     def counts(self, stream, remote):
         """Return jitter, errors, omitted_errors, packets and omitted_packets of a StreamResult.
 
@@ -8027,8 +8180,25 @@ class Tcp(Transport):
         info = None
         if stream.sender or self.parameters.bidirectional:
             info = tcp_info(stream.sock)
+        if info and stream.sender:
+            stream.figures.limits.sample(info)
         stream.figures.take(info, bytes=stream.slots.bytes)
         return info
+
+    def start_measuring(self, stream):
+        Transport.start_measuring(self, stream)
+        stream.figures.limits.begin(tcp_info(stream.sock))
+
+    def finish(self, streams):
+        for stream in streams:
+            stream.figures.limits.finish(tcp_info(stream.sock))
+
+    def own_figures(self, streams):
+        limits = [stream.figures.limits.to_json() for stream in streams]
+        if not any(limits):
+            return {}
+        return {"limits": [dict(facts, socket=stream.figures.socket, sender=stream.sender)
+                           for facts, stream in zip(limits, streams)]}
 
     def congestion(self, streams):
         return congestion_name(streams[0].sock) if streams else None
@@ -8390,7 +8560,8 @@ class Quic(OverUdp):
     def sample(self, stream):
         slots, info = stream.slots, None
         if stream.sender and slots.lost >= 0:  # retransmits are lost packets
-            info = TcpInfo(slots.lost, slots.window, -1, slots.rtt, -1, -1, -1)
+            info = make_tcp_info(total_retrans=slots.lost, snd_cwnd=slots.window, snd_mss=1,
+                                 rtt=slots.rtt)
         stream.figures.window = slots.window
         stream.figures.take(info, bytes=slots.bytes, packets=slots.packets)
         return info
@@ -8959,6 +9130,7 @@ class Test:
         self.finished = True
         self.local_time = now - self.ticks.origin
         self._pending_interval = self._take_interval(now)
+        self.transport.finish(self.streams)
         self.cpu.finish(now, *map(sum, zip(cpu_times(), self._workers.cpu_times())))
         self._tell_outage()
 

@@ -13,7 +13,8 @@ import pyperf3
 
 
 def info(retransmits=0, cwnd=10000, wnd=20000, rtt=50, rttvar=5, pmtu=1500, reorder=3):
-    return pyperf3.TcpInfo(retransmits, cwnd, wnd, rtt, rttvar, pmtu, reorder)
+    return pyperf3.make_tcp_info(total_retrans=retransmits, snd_cwnd=cwnd, snd_mss=1, snd_wnd=wnd,
+                                 rtt=rtt, rttvar=rttvar, pmtu=pmtu, reord_seen=reorder)
 
 
 def documents(protocol="TCP"):
@@ -160,7 +161,8 @@ class Intervals(Rows):
                     statistics.take(bytes=row["bytes"])
                     sample = None
                     if "retransmits" in row:
-                        sample = pyperf3.TcpInfo(*(row[each] for each in pyperf3.TcpInfo._fields))
+                        sample = info(row["retransmits"], row["snd_cwnd"], row["snd_wnd"],
+                                      row["rtt"], row["rttvar"], row["pmtu"], row["reorder"])
                         statistics.take(sample)
                     made = statistics.end_interval(row["start"], row["end"], sample,
                                                    row["omitted"])
@@ -1585,25 +1587,61 @@ class KernelFigures(unittest.TestCase):
 
     def structure(self, size):
         """Return a tcp_info of `size` bytes whose words tell where they stand."""
-        return struct.pack("=64I", *range(1000, 1064))[:size]
+        return struct.pack("=70I", *range(1000, 1070))[:size]
 
-    def test_full(self):
-        got = pyperf3.decode_tcp_info(self.structure(256))
-        # The congestion window (offset 80) counts segments of snd_mss (offset 16).
-        self.assertEqual(got, pyperf3.TcpInfo(
-            retransmits=1025, snd_cwnd=1020 * 1004, snd_wnd=1057, rtt=1017, rttvar=1018,
-            pmtu=1015, reorder=1055))
+    def test_every_field_stands_where_the_kernel_has_it(self):
+        got = pyperf3.decode_tcp_info(self.structure(280))
+        for offset, name in (
+                (8, "rto"), (16, "snd_mss"), (20, "rcv_mss"), (24, "unacked"), (32, "lost"),
+                (36, "retrans"), (56, "last_ack_recv"), (60, "pmtu"), (64, "rcv_ssthresh"),
+                (68, "rtt"), (72, "rttvar"), (76, "snd_ssthresh"), (80, "snd_cwnd"),
+                (84, "advmss"), (88, "reordering"), (92, "rcv_rtt"), (96, "rcv_space"),
+                (100, "total_retrans"), (136, "segs_out"), (140, "segs_in"),
+                (144, "notsent_bytes"), (148, "min_rtt"), (152, "data_segs_in"),
+                (156, "data_segs_out"), (192, "delivered"), (196, "delivered_ce"),
+                (216, "dsack_dups"), (220, "reord_seen"), (224, "rcv_ooopack"),
+                (228, "snd_wnd"), (232, "rcv_wnd"), (236, "rehash"), (244, "total_rto_time"),
+                (248, "received_ce"), (272, "received_ce_bytes")):
+            self.assertEqual(getattr(got, name), 1000 + offset // 4, name)
+        for offset, name in (
+                (104, "pacing_rate"), (112, "max_pacing_rate"), (120, "bytes_acked"),
+                (128, "bytes_received"), (160, "delivery_rate"), (168, "busy_time"),
+                (176, "rwnd_limited"), (184, "sndbuf_limited"), (200, "bytes_sent"),
+                (208, "bytes_retrans")):
+            self.assertEqual(struct.pack("=Q", getattr(got, name)),
+                             self.structure(280)[offset:offset + 8], name)
+        self.assertEqual(struct.pack("=HH", got.total_rto, got.total_rto_recoveries),
+                         self.structure(280)[240:244])
+        self.assertEqual(struct.pack("=8B", *got[:8]), self.structure(8))
+        self.assertEqual(struct.pack("=HH", *got[-2:]), self.structure(280)[276:])
+
+    def test_newer_kernels_tell_more_than_is_read(self):
+        self.assertEqual(pyperf3.decode_tcp_info(self.structure(280) + b"x" * 40),
+                         pyperf3.decode_tcp_info(self.structure(280)))
 
     def test_as_long_as_it_must_be(self):
         got = pyperf3.decode_tcp_info(self.structure(232))
-        self.assertEqual((got.snd_wnd, got.reorder), (1057, 1055))
+        self.assertEqual((got.snd_wnd, got.reord_seen, got.rcv_wnd), (1057, 1055, -1))
 
     def test_short_ones_of_old_kernels(self):
         got = pyperf3.decode_tcp_info(self.structure(104))
-        self.assertEqual((got.retransmits, got.snd_cwnd, got.rtt), (1025, 1020 * 1004, 1017))
-        self.assertEqual((got.snd_wnd, got.reorder), (-1, -1))
+        self.assertEqual((got.total_retrans, got.snd_cwnd, got.rtt), (1025, 1020, 1017))
+        self.assertEqual((got.snd_wnd, got.reord_seen, got.busy_time), (-1, -1, -1))
         got = pyperf3.decode_tcp_info(self.structure(224))
-        self.assertEqual((got.snd_wnd, got.reorder), (-1, 1055))
+        self.assertEqual((got.snd_wnd, got.reord_seen), (-1, 1055))
+
+    def test_what_a_kernel_lacks_is_not_told(self):
+        facts = pyperf3.connection_facts(pyperf3.decode_tcp_info(self.structure(104)))
+        self.assertIn("retransmits", facts)
+        self.assertFalse({"busy_us", "min_rtt_us", "delivery_rate_bps", "rtos"} & set(facts))
+        facts = pyperf3.connection_facts(pyperf3.make_tcp_info(min_rtt=2 ** 32 - 1, rtt=7))
+        self.assertEqual(facts, {"rtt_us": 7})  # no round trip was measured
+
+    def test_counts_are_from_when_measuring_began(self):
+        begin = pyperf3.make_tcp_info(busy_time=100, total_retrans=3, total_rto_time=2, rtt=9)
+        end = pyperf3.make_tcp_info(busy_time=1100, total_retrans=5, total_rto_time=4, rtt=8)
+        self.assertEqual(pyperf3.connection_facts(end, begin), {
+            "busy_us": 1000, "retransmits": 2, "rto_time_us": 2000, "rtt_us": 8})
 
     def test_without_the_count_there_is_nothing(self):
         for size in (0, 8, 92, 100, 103):
