@@ -38,6 +38,7 @@ Sections (each uses only what stands above it):
     tls             TLS sockets, contexts and certificates
     quic            QUIC sockets, by an optional library
     statistics      counters to figures
+    diagnosis       what the figures mean
     tasks           generators that wait, and the loop that runs them
     events          what a test tells, and the document made of it
     workers         the data plane: processes or threads, and the numbers they share
@@ -45,7 +46,8 @@ Sections (each uses only what stands above it):
     transfers       what they do with it: senders and receivers
     arrivals        where a server's test gets its streams from
     transports      what depends on the protocol of a test
-    test            what both ends share: ticks, end conditions, results
+    running         what a running test is asked: what is due, is it through, what limits it
+    test            what both ends share: streams, intervals, results
     client          the client's side of the protocol
     admission       what a server's tests share: listener, places, turns, calls
     server          the server's side of the protocol
@@ -131,6 +133,7 @@ DISPLAY_RESULTS = 14
 IPERF_DONE = 16
 ACCESS_DENIED = -1
 SERVER_ERROR = -2
+FACTS = 80  # ours: a server's facts follow, for a client that asked for them
 
 STATE_NAMES = {
     TEST_START: "TEST_START - starting a new test",
@@ -145,6 +148,7 @@ STATE_NAMES = {
     IPERF_DONE: "IPERF_DONE",
     ACCESS_DENIED: "ACCESS_DENIED - Server is busy",
     SERVER_ERROR: "SERVER_ERROR",
+    FACTS: "FACTS - Server tells of its host",
 }
 
 COOKIE_SIZE = 37  # 36 characters and a zero byte
@@ -173,6 +177,7 @@ MAX_CPU = 1024  # number of a CPU
 MAX_INT = 2 ** 31 - 1  # of C's int
 
 MAX_PARAMETERS = 8192  # bytes of JSON; iperf3 since 3.18
+MAX_FACTS = 8192  # bytes of JSON that a server tells of its host
 MAX_DISCARDED = 1024 * 1024  # bytes that a peer may still send when its connection is closed
 MAX_DEPTH = 100  # levels of JSON; a server's document has six
 MAX_OUTPUT = 64 * 1024 * 1024  # bytes of JSON of a server's output; iperf3 has no limit
@@ -897,6 +902,7 @@ OPTIONS = (
     _own("S", "--allow network",
          "serve clients of this network only (192.0.2.0/24, say); may be repeated", _network,
          repeated=True),
+    _own("CS", "--verdict", "say what limited the test, and which number to change"),
     _own("CS", "--threads", "run the streams in threads rather than in processes"),
     _own("C", "--sendmmsg",
          "accepted for compatibility: datagrams go in batches wherever the system can"),
@@ -1089,6 +1095,11 @@ class Settings:
     @property
     def is_client(self):
         return self.client is not None or self.loopback
+
+    @property
+    def asks_for_facts(self):
+        """Whether what is asked for takes what the other end knows of itself."""
+        return self.verdict
 
     @property
     def timed(self):
@@ -1538,6 +1549,8 @@ _KINDS = {
     "flag": (_is_number, lambda value: True, int),
     "onoff": (_is_number, lambda value: to_integer(value) != 0, int),
     "text": (lambda value: isinstance(value, str), str, str),
+    "features": (lambda value: isinstance(value, dict), lambda value: True,
+                 lambda value: {"facts": 1}),
 }
 
 Parameter = collections.namedtuple("Parameter", "key attribute kind sent low high error default")
@@ -1604,6 +1617,8 @@ PARAMETERS = (
     _switch("pyperf3_counts_lost", "counts_lost", "flag"),
     # A server that sends a file ends the stream with it.
     _switch("pyperf3_ends_with_data", "ends_with_data", "flag"),
+    # The client wants to know what the server knows of its host, and of its connections.
+    _switch("pyperf3_features", "facts", "features"),
     _number("pyperf3_quic_iw", "quic_iw", "set", 0, MAX_INITIAL_WINDOW, 907),
 )
 
@@ -1635,6 +1650,7 @@ class Parameters:
         self.server_affinity = settings.affinity[1] if settings.affinity else None
         self.length = settings.length
         self.ends_with_data = bool(settings.file and settings.reverse)
+        self.facts = settings.asks_for_facts
         self.rate, self.burst = settings.bitrate or (0, 0)
         if settings.quic:
             self.protocol = "QUIC"
@@ -1720,24 +1736,53 @@ class Parameters:
 
 StreamResult = collections.namedtuple(
     "StreamResult", "id bytes retransmits jitter errors omitted_errors packets omitted_packets"
-                    " start_time end_time dropped")
+                    " start_time end_time dropped facts")
 StreamResult.__doc__ = """What one end reports of one stream.
 
 Times and jitter in seconds; end_time, and the omitted counts, are None if they did not come.
 dropped: datagrams that the receiving host had no room for; None if it is no pyperf3's, or
-cannot tell.
+cannot tell. facts: what else a pyperf3 knows of it, a dict, if that was asked for; else None.
 """
+StreamResult.__new__.__defaults__ = (None,)
 
 DROPPED_KEY = "host_dropped_packets"  # our own
 SERVER_OUTPUTS = ("server_output_text", "server_output_json")
 
 Results = collections.namedtuple(
-    "Results", "cpu_total cpu_user cpu_system has_retransmits congestion streams output")
+    "Results", "cpu_total cpu_user cpu_system has_retransmits congestion streams output facts")
 Results.__doc__ = """What one end reports of a test.
 
 CPU figures in percent; streams: {id: StreamResult}; output: None or the member
-(`server_output_text` or `server_output_json`, its value).
+(`server_output_text` or `server_output_json`, its value); facts: what a pyperf3 knows of its
+host, a dict, if that was asked for, else None.
 """
+Results.__new__.__defaults__ = (None,)
+_FACTS_KEY = "pyperf3"  # our own, of the whole and of each stream
+
+
+def clean_facts(document, depth=2):
+    """Return an object of facts that the other end told, without what cannot be one.
+
+    They are numbers, short words, short lists of numbers, and objects of such. Takes any value.
+    """
+    import re
+
+    def is_plain(value):
+        return (isinstance(value, bool) or (_is_number(value) and abs(value) < 2 ** 63)
+                or (isinstance(value, str) and re.match(r"[!-~]{1,64}\Z", value)))
+    facts = collections.OrderedDict()
+    for name, value in document.items() if isinstance(document, dict) else ():
+        # Some take the last bits_per_second of a document for the result.
+        if (len(facts) >= 100 or not re.match(r"[a-z][a-z0-9_]{0,39}\Z", name)
+                or name == "bits_per_second"):
+            continue
+        if isinstance(value, dict) and depth > 1:
+            facts[name] = clean_facts(value, depth - 1)
+        elif is_plain(value) or (isinstance(value, list) and len(value) <= 8
+                                 and all(_is_number(each) and is_plain(each) for each in value)):
+            facts[name] = value
+    return facts
+
 
 
 def results_to_json(results):
@@ -1755,10 +1800,14 @@ def results_to_json(results):
     document["streams"] = []
     for stream in results.streams.values():
         members = dict(zip(StreamResult._fields, stream))
-        dropped = members.pop("dropped")
+        dropped, facts = members.pop("dropped"), members.pop("facts")
         if dropped is not None:
             members[DROPPED_KEY] = dropped
+        if facts is not None:
+            members[_FACTS_KEY] = facts
         document["streams"].append(members)
+    if results.facts is not None:
+        document[_FACTS_KEY] = results.facts
     return document
 
 
@@ -1804,7 +1853,13 @@ def results_from_json(document, ids):
     for name, kind in zip(SERVER_OUTPUTS, (str, dict)):
         if isinstance(members.get(name), kind):
             output = (name, members[name])
-    return Results(cpu[0], cpu[1], cpu[2], has_retransmits, congestion, streams, output)
+    return Results(cpu[0], cpu[1], cpu[2], has_retransmits, congestion, streams, output,
+                   _facts_in(members))
+
+
+def _facts_in(members):
+    """Return the facts that an object of the results has, None if it has none."""
+    return clean_facts(members[_FACTS_KEY]) if _FACTS_KEY in members else None
 
 
 def _stream_result_from_json(row):
@@ -1828,12 +1883,16 @@ def _stream_result_from_json(row):
         values["end_time"] = None  # 3.1 does not send it
     dropped = row.get(DROPPED_KEY)
     values["dropped"] = max(0, to_integer(dropped)) if _is_number(dropped) else None
-    return StreamResult(**values)
+    return StreamResult(facts=_facts_in(row), **values)
 
 
-def results_limit(count):
-    """Return how many bytes of JSON the results of `count` streams may have, without output."""
-    return 16384 + 1024 * count  # a stream takes 250
+def results_limit(count, facts=False):
+    """Return how many bytes of JSON the results of `count` streams may have, without output.
+
+    facts: they were asked for.
+    """
+    # A stream takes 250, with facts 1400; those of a host 2000.
+    return 16384 + (4096 if facts else 1024) * count
 
 
 def stream_ids(count):
@@ -2969,6 +3028,198 @@ def connection_facts(info, begin=None):
         if 0 <= value < 2 ** 48 and not (field == "min_rtt" and value == _NO_MINIMUM):
             facts[name] = value * factor
     return facts
+
+
+_RTM_GETROUTE, _NLM_F_REQUEST, _RTA_DST, _RTA_OIF = 26, 1, 1, 4  # linux/rtnetlink.h
+
+
+def route_device(place):
+    """Return the name of the device over which packets to a socket address leave, None if unknown.
+
+    Asks the kernel (rtnetlink), as `ip route get` does. place: as getpeername() returns it.
+    """
+    with suppress(AttributeError, OSError, struct.error):  # all but Linux; no netlink
+        if len(place) > 3 and place[3]:  # its zone
+            return socket.if_indextoname(place[3])
+        host = plain_address(place)[0].partition("%")[0]
+        family = _AF_INET6 if ":" in host else socket.AF_INET
+        host = socket.inet_pton(family, host)
+        body = struct.pack("=BBBBBBBBI", family, 8 * len(host), 0, 0, 0, 0, 0, 0, 0)
+        body += struct.pack("=HH", 4 + len(host), _RTA_DST) + host
+        header = struct.pack("=IHHII", 16 + len(body), _RTM_GETROUTE, _NLM_F_REQUEST, 1, 0)
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+            netlink.settimeout(1.0)
+            netlink.sendto(header + body, (0, 0))
+            answer = netlink.recv(8192)
+        at = 28  # behind the message's header, of 16 bytes, and the route's
+        while at + 4 <= len(answer):
+            size, kind = struct.unpack_from("=HH", answer, at)
+            if kind == _RTA_OIF:
+                return socket.if_indextoname(struct.unpack_from("=I", answer, at + 4)[0])
+            at += max(4, size + 3 & ~3)
+    return None
+
+
+def _number_in(path, low=0):
+    """Return the number in a small file, None if there is none, or one below `low`."""
+    words = _read_words(path)
+    try:
+        value = int(words[0])
+    except (IndexError, ValueError):
+        return None
+    return value if value >= low else None
+
+
+def host_facts(device):
+    """Return what holds for this host: its CPUs, its kernel, limits of buffers, the device.
+
+    Bytes; the speed in Mbit/s. Without what this system does not tell.
+    """
+    facts = collections.OrderedDict(cores=os.cpu_count() or 1)
+    if hasattr(os, "uname"):
+        facts["kernel"] = os.uname().release[:64]
+    for name in ("rmem_max", "wmem_max"):
+        facts[name] = _number_in("/proc/sys/net/core/" + name)
+    for name in ("tcp_rmem", "tcp_wmem"):
+        words = _read_words("/proc/sys/net/ipv4/" + name)
+        facts[name] = [int(word) for word in words if word.isdigit()] or None
+    facts["tcp_timestamps"] = _number_in("/proc/sys/net/ipv4/tcp_timestamps")
+    facts["tcp_mtu_probing"] = _number_in("/proc/sys/net/ipv4/tcp_mtu_probing")
+    for name, path in (("congestion", "/proc/sys/net/ipv4/tcp_congestion_control"),
+                       ("qdisc", "/proc/sys/net/core/default_qdisc")):
+        facts[name] = b" ".join(_read_words(path)[:1]).decode("ascii", "replace") or None
+    if device:
+        facts["loopback"] = device == "lo" or None
+        folder = "/sys/class/net/%s/" % device
+        facts["mtu"] = _number_in(folder + "mtu", 1)
+        facts["speed_mbps"] = _number_in(folder + "speed", 1)  # -1: a veth, Wi-Fi
+        words = _read_words(folder + "duplex")
+        if words in ([b"full"], [b"half"]):
+            facts["duplex"] = words[0].decode("ascii")
+    return collections.OrderedDict(pair for pair in facts.items() if pair[1] is not None)
+
+
+# Counters of this host, or of this program's network namespace: a file, how its lines begin, and
+# of those the names that are told, with ours.
+_COUNTERS = (
+    ("/proc/net/snmp", "Udp", (("RcvbufErrors", "udp_receive_buffer_errors"),
+                               ("SndbufErrors", "udp_send_buffer_errors"),
+                               ("InErrors", "udp_receive_errors"))),
+    ("/proc/net/snmp6", "", (("Udp6RcvbufErrors", "udp_receive_buffer_errors"),
+                             ("Udp6SndbufErrors", "udp_send_buffer_errors"),
+                             ("Udp6InErrors", "udp_receive_errors"),
+                             ("Ip6ReasmFails", "reassembly_failures"),
+                             ("Ip6FragFails", "fragmentation_failures"))),
+    ("/proc/net/snmp", "Ip", (("ReasmFails", "reassembly_failures"),
+                              ("FragFails", "fragmentation_failures"))),
+    ("/proc/net/snmp", "Tcp", (("RetransSegs", "tcp_retransmits"),)),
+    ("/proc/net/netstat", "TcpExt", (
+        ("TCPTimeouts", "tcp_timeouts"), ("TCPRcvCollapsed", "tcp_receive_collapses"),
+        ("PruneCalled", "tcp_receive_prunes"), ("RcvPruned", "tcp_receive_drops"),
+        ("TCPBacklogDrop", "tcp_backlog_drops"), ("TCPZeroWindowDrop", "tcp_zero_window_drops"),
+        ("TCPToZeroWindowAdv", "tcp_zero_windows"), ("ListenDrops", "listen_drops"),
+        ("TCPMemoryPressures", "tcp_memory_pressures"))),
+)
+# The columns of /proc/net/dev that are told.
+_DEVICE_COUNTERS = (
+    (0, "device_received_bytes"), (2, "device_receive_errors"), (3, "device_receive_drops"),
+    (4, "device_receive_overruns"), (5, "device_frame_errors"), (8, "device_sent_bytes"),
+    (10, "device_send_errors"), (11, "device_send_drops"), (13, "device_collisions"))
+
+
+def _read_lines(path):
+    """Return the lines of a file of the system, of words, none if it cannot be read."""
+    try:
+        with open(path, "rb") as handle:
+            return [line.split() for line in handle.read(1 << 20).splitlines()]
+    except OSError:
+        return []
+
+
+def _named_counters(path, prefix):
+    """Return the counters in a file of /proc/net by their names."""
+    lines, found = _read_lines(path), {}
+    if not prefix:  # a name and a number on each line
+        return {line[0].decode("ascii", "replace"): line[1] for line in lines if len(line) == 2}
+    wanted = prefix.encode("ascii") + b":"
+    rows = [line for line in lines if line[:1] == [wanted]]
+    for names, values in zip(rows[0::2], rows[1::2]):
+        found.update((name.decode("ascii", "replace"), value)
+                     for name, value in zip(names[1:], values[1:]))
+    return found
+
+
+def _cpu_counters():
+    """Return the ticks of all CPUs, of this (virtual) host's steal, and softirqs' drops."""
+    counters = {}
+    for line in _read_lines("/proc/stat"):
+        if line[:1] == [b"cpu"] and len(line) > 8:
+            ticks = [int(word) for word in line[1:9]]
+            counters.update(cpu_ticks=sum(ticks), cpu_idle_ticks=ticks[3] + ticks[4],
+                            cpu_softirq_ticks=ticks[6], cpu_steal_ticks=ticks[7])
+    rows = [line for line in _read_lines("/proc/net/softnet_stat") if len(line) > 2]
+    if rows:
+        with suppress(ValueError):
+            counters.update(softnet_drops=sum(int(line[1], 16) for line in rows),
+                            softnet_squeezes=sum(int(line[2], 16) for line in rows))
+    return counters
+
+
+def _throttle_counters():
+    """Return how often, and for how long, this program's control group was throttled."""
+    for line in _read_lines("/proc/self/cgroup"):
+        names, path = (b" ".join(line).split(b":", 2) + [b"", b""])[1:3]
+        if names and b"cpu" not in names.split(b","):
+            continue
+        for root in (("/sys/fs/cgroup", "/sys/fs/cgroup/unified") if not names else
+                     ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct")):
+            # In a container the path may be another's, and its own the root.
+            for folder in (root + os.fsdecode(path).rstrip("/"), root):
+                found = dict(each for each in _read_lines(folder + "/cpu.stat") if len(each) == 2)
+                if b"nr_throttled" in found:
+                    spent = found.get(b"throttled_usec")
+                    return {"throttled_periods": int(found[b"nr_throttled"]),
+                            "throttled_us": int(spent) if spent is not None
+                            else int(found.get(b"throttled_time", 0)) // 1000}
+    return {}
+
+
+def host_counters(device):
+    """Return the counters of this host, and of a device, that tell of trouble, as a dict."""
+    counters = {}
+    for path, prefix, names in _COUNTERS:
+        found = _named_counters(path, prefix)
+        for theirs, ours in names:
+            if found.get(theirs, b"").isdigit():
+                counters[ours] = counters.get(ours, 0) + int(found[theirs])
+    for line in _read_lines("/proc/net/dev") if device else ():
+        name, colon, rest = b" ".join(line).partition(b":")
+        values = rest.split()
+        if colon and name == os.fsencode(device) and len(values) > 13:
+            counters.update((ours, int(values[at])) for at, ours in _DEVICE_COUNTERS)
+    counters.update(_cpu_counters())
+    counters.update(_throttle_counters())
+    return counters
+
+
+def counter_changes(now, before):
+    """Return by how much each counter that both dicts have has grown; one that fell was reset."""
+    return collections.OrderedDict((name, max(0, now[name] - before[name]))
+                                   for name in sorted(now) if name in before)
+
+
+def thread_times(pid):
+    """Return {thread: (seconds it ran, seconds it waited for a CPU)} of a process of ours.
+
+    Empty where the kernel does not tell (all but Linux; without CONFIG_SCHED_INFO).
+    """
+    times, folder = {}, "/proc/%d/task" % pid
+    with suppress(OSError):
+        for name in os.listdir(folder) if _LINUX else ():
+            words = _read_words("%s/%s/schedstat" % (folder, name))
+            if len(words) >= 2:
+                times[int(name)] = (int(words[0]) * 1e-9, int(words[1]) * 1e-9)
+    return times
 
 
 ###############################################################################
@@ -5135,6 +5386,58 @@ class ConnectionLimits:
         return facts
 
 
+class Progress:
+    """Keep how the bytes of a direction came about, for what their rate did during the test."""
+
+    _MOST = 1024
+    _WINDOW = 0.5  # seconds over which a rate is taken, at least
+
+    def __init__(self):
+        self._points = []  # (seconds, bytes), or every second, fourth ... of them
+        self._step = self._wait = 1
+        self._longest = self._moved = 0.0  # seconds without progress; when there was some
+        self._count = None
+
+    def add(self, now, count):
+        """Take in the bytes so far. now: seconds since measuring began."""
+        if count != self._count:
+            self._count, self._moved = count, now
+        self._longest = max(self._longest, now - self._moved)
+        self._wait -= 1
+        if self._wait:
+            return
+        self._wait = self._step
+        self._points.append((now, count))
+        if len(self._points) > self._MOST:
+            del self._points[1::2]
+            self._step *= 2
+
+    def rates(self):
+        """Return (seconds, bits per second) of successive windows, each with its end."""
+        rates, (begin, before) = [], self._points[0] if self._points else (0.0, 0)
+        window = max(self._WINDOW, (self._points[-1][0] - begin) / 40 if self._points else 0)
+        for now, count in self._points[1:]:
+            if now - begin >= window:
+                rates.append((now, (count - before) * 8.0 / (now - begin)))
+                begin, before = now, count
+        return rates
+
+    def to_json(self):
+        """Return the object of it: how long the rate took to come up, how even it was then."""
+        rates = self.rates()
+        facts = collections.OrderedDict(longest_stall_seconds=round(self._longest, 3))
+        if len(rates) >= 4:
+            later = sorted(rate for _, rate in rates[len(rates) // 2:])
+            usual = facts["usual_bps"] = later[len(later) // 2]
+            facts["ramp_seconds"] = round(next(
+                end - self._points[0][0] for end, rate in rates
+                if rate >= 0.9 * usual or end == rates[-1][0]), 3)
+            # Of windows behind the start: slow start fills any queue.
+            even = [rate for end, rate in rates if end >= 3.0] or later
+            facts["spread_percent"] = round(percent(max(even) - min(even), usual), 1)
+        return facts
+
+
 class StreamFigures:
     """Keep the figures of one TCP stream, as seen by one end.
 
@@ -5535,6 +5838,679 @@ class CpuMeter:
         self.user = max(0.0, 100.0 * (user - self._begin[1]) / elapsed)
         self.system = max(0.0, 100.0 * (system - self._begin[2]) / elapsed)
         self.total = self.user + self.system
+
+
+###############################################################################
+# diagnosis ###################################################################
+###############################################################################
+# What the figures mean: what limited a test, by pure functions of its end object
+# and what was asked for. Where nobody knows, that is said; nothing is guessed.
+
+# From where on a figure decides. A share is of the time in which data waited for an
+# acknowledgement (busy), or of what was sent. Measured with tests/path.py (10 Mbit/s, 20 ms
+# where nothing else is said; five seconds; reno and bbr; also with a busy CPU).
+_THRESHOLDS = {
+    "rate": 0.98,  # of -b: a reached -b gives 0.99 to 1.00
+    "send_buffer": 0.10,  # buffers of 8 KB 0.8, of 64 KB at 100 ms 0.2; every other cause 0
+    "window": 0.20,  # windows of 16 KB, and of 64 KB at 100 ms, 0.4; loopback up to 0.15
+    "window_fits": 0.10,  # the same if the window explains the rate to ...
+    "window_error": 0.15,  # ... so much; 0.03 with the two above
+    "collapsed": 0.10,  # of the samples have a window below a quarter; a slow reader 0.5 and more
+    "cpu": 95.0,  # percent of a CPU that a worker ran, or waited for one
+    "shared_cpu": 60.0,  # the same where this host's CPUs have been idle for less than ...
+    "idle": 0.05,  # ... so much
+    "other_limits": 0.05,  # that a window or a buffer may take of a test that is another's
+    "unsent": 0.80,  # of the samples find nothing unsent: the sender had no more
+    "line": 0.93,  # of what a device's speed leaves for payload
+    "policer": 0.02,  # retransmitted; 0.04 to 0.08 behind a queue of two packets
+    "even": 5.0,  # percent by which the rate of windows differs
+    "loss": 0.001,  # retransmitted; random loss is told from 0.1 % on
+    "mathis": 2.0,  # factor between reno's rate and Mathis' formula: 1.1 to 1.4
+    "busy": 0.95,  # 1.00 of all but an application, which had 0.78
+    "idle_sender": 0.90,
+    "timeouts": 0.02,  # of the time
+    "stall": 1.0,  # seconds
+    "needless": 0.20,  # of the retransmits
+    "marks": 0.001,  # of what was delivered
+    "lost": 0.01,  # of datagrams
+    "steal": 0.05,  # of all CPU time
+    "ramp": 0.25,  # of the test
+    "others": 0.10,  # of a device's bytes
+}
+_QUEUE = (5000, 0.50)  # us, and share of the shortest round trip, by which a queue adds to it
+_NO_QUEUE = (10000, 0.25)  # the same, which nothing but a small queue adds
+_MATHIS = 1.22  # Mathis et al., 1997: rate = 1.22 MSS / (RTT sqrt(loss)), of reno
+
+
+def _scaled(value, unit, step=1000.0):
+    """Return a number with three digits and a prefix: 5.24 M + unit."""
+    prefixes = ["", "k" if step == 1000 else "K", "M", "G", "T"]
+    while abs(value) >= step * 0.9995 and len(prefixes) > 1:
+        value /= step
+        prefixes.pop(0)
+    return "%s %s%s" % (("%.3g" if abs(value) < 999.5 else "%.0f") % value, prefixes[0], unit)
+
+
+def _rate_text(bits):
+    return _scaled(bits, "bit/s")
+
+
+def _size_text(count):
+    return _scaled(count, "B", 1024.0)
+
+
+def _ms_text(us):
+    return "%.3g ms" % (us / 1000.0)
+
+
+def _percent_text(share):
+    return "%.2g %%" % (100.0 * share) if share < 0.995 else "%.0f %%" % (100.0 * share)
+
+
+def _whole(value):
+    """Return a number, 0.0 in place of what is none: facts of the other end are not trusted."""
+    return float(value) if isinstance(value, (int, float)) and abs(value) < 2 ** 63 else 0.0
+
+
+class Side:
+    """What is known of one end of a direction: its connections, its host."""
+
+    def __init__(self, name, rows, host, cpu):
+        """name: "local" or "remote"; rows: of the limits; cpu: percent of a CPU, of all of it."""
+        self.name, self.rows, self.host, self.cpu = name, rows, host, cpu
+        self.changes = host.get("during_test")
+        if not isinstance(self.changes, dict):
+            self.changes = {}
+
+    def has(self, name):
+        return bool(self.rows) and all(name in row for row in self.rows)
+
+    def sum(self, name):
+        return sum(_whole(row.get(name)) for row in self.rows)
+
+    def mean(self, name):
+        return self.sum(name) / max(1, len(self.rows))
+
+    def most(self, name):
+        return max([_whole(row.get(name)) for row in self.rows] or [0.0])
+
+    def least(self, name):
+        return min([_whole(row.get(name)) for row in self.rows] or [0.0])
+
+    def share(self, part, whole):
+        return self.sum(part) / max(1.0, self.sum(whole))
+
+    def worker(self):
+        """Return the percent of a CPU that its busiest worker ran, and waited for; if known."""
+        if self.has("worker_cpu_percent"):
+            return max((_whole(row["worker_cpu_percent"]), _whole(row.get("worker_wait_percent")))
+                       for row in self.rows)
+        return (_whole(self.cpu), 0.0)
+
+    def idle(self):
+        """Return the share of its host's CPU time in which no CPU did anything, 1 if unknown."""
+        ticks = _whole(self.changes.get("cpu_ticks"))
+        return _whole(self.changes.get("cpu_idle_ticks")) / ticks if ticks > 0 else 1.0
+
+    def is_full(self):
+        """Return whether a processor of it is."""
+        needs = sum(self.worker())
+        return needs >= _THRESHOLDS["cpu"] or (
+            needs >= _THRESHOLDS["shared_cpu"] and self.idle() < _THRESHOLDS["idle"])
+
+    def number(self, name):
+        return _whole(self.host.get(name))
+
+    def last_of(self, name, default):
+        """Return the third number of tcp_rmem or tcp_wmem, the most that a buffer grows to."""
+        values = self.host.get(name)
+        return _whole(values[2]) if isinstance(values, list) and len(values) == 3 else default
+
+
+class Case:
+    """One direction of a test, as far as this end knows it."""
+
+    def __init__(self, start, end, suffix, sends):
+        """start, end: of the document; suffix: of the direction's names; sends: this end does."""
+        own, test = end.get("pyperf3", {}), start["test_start"]
+        self.start, self.test, self.own, self.sends = start, test, own, sends
+        self.protocol = test["protocol"]
+        cpu, streams = end["cpu_utilization_percent"], test["num_streams"]
+        ends = []
+        for local in (sends, not sends):
+            name, prefix, total = (("local", "", "host_total") if local
+                                   else ("remote", "remote_", "remote_total"))
+            rows = [row for row in own.get(prefix + "limits", ())
+                    if row["sender"] == (local == sends)]
+            ends.append(Side(name, rows, own.get(prefix + "host", {}),
+                             # Of several streams it tells nothing of one of them.
+                             cpu[total] if streams == 1 and not test["bidir"] else 0.0))
+        self.sender, self.receiver = ends
+        self.streams = streams
+        self.sent, self.received = end["sum_sent" + suffix], end["sum_received" + suffix]
+        known = self.received if self.received["bytes"] or self.sent["bytes"] == 0 else self.sent
+        self.rate, self.seconds = known["bits_per_second"], max(known["seconds"], 1e-9)
+        self.progress = own.get("progress" + suffix, {})
+        self.datagrams = end.get("sum" + suffix, {})
+        self.target = test["target_bitrate"] * streams
+        sender = self.sender
+        self.busy = sender.sum("busy_us") / (1e6 * self.seconds * max(1, len(sender.rows)))
+        self.window = sender.share("rwnd_limited_us", "busy_us")
+        self.buffer = sender.share("sndbuf_limited_us", "busy_us")
+        self.nothing_unsent = sender.share("samples_nothing_unsent", "samples")
+        self.resent = sender.share("retransmits", "segments_sent")
+        self.loss = max(0.0, sender.sum("retransmits") - sender.sum("needless_retransmits")) / max(
+            1.0, sender.sum("segments_sent"))
+        self.shortest, self.usual = sender.least("min_rtt_us"), sender.mean("rtt_p50_us")
+        self.slowest = sender.most("rtt_p95_us")
+
+    @property
+    def is_measured(self):
+        """Whether the sender's kernel told what its connections waited for."""
+        return (self.sender.has("busy_us") and self.sender.has("samples")
+                and self.sender.sum("samples") >= 5 * len(self.sender.rows))
+
+    def queues(self, bounds):
+        """Return whether the usual round trip exceeds the shortest by more than the bounds."""
+        return self.usual >= self.shortest + max(bounds[0], bounds[1] * self.shortest)
+
+    @property
+    def has_no_queue(self):
+        return self.slowest <= self.shortest + max(_NO_QUEUE[0], _NO_QUEUE[1] * self.shortest)
+
+    @property
+    def congestion(self):
+        return str(self.sender.rows[0].get("congestion", "")) if self.sender.rows else ""
+
+    def wanted_rate(self):
+        """Return the rate that advice is for: a device's speed, or the next usual one."""
+        speeds = [side.number("speed_mbps") * 1e6 for side in (self.sender, self.receiver)]
+        speeds = [each for each in speeds if each > self.rate]
+        return min(speeds) if speeds else 1e9 if self.rate < 0.9e9 else 10e9 * max(
+            1, round(self.rate / 10e9) * 10 if self.rate > 9e9 else 1)
+
+    def payload_share(self):
+        """Return the share of a device's bits that may be payload (of Ethernet)."""
+        mtu = self.sender.number("mtu") or 1500
+        headers = (28 if self.protocol == "UDP" else 52) + 20 * self.is_wide()
+        return max(0.0, (mtu - headers) / (mtu + 38.0))
+
+    def is_wide(self):
+        """Return whether the streams run over IPv6."""
+        return any(":" in each["remote_host"] for each in self.start["connected"][:1])
+
+
+def _finding(code, sentence, detail=None, advice=None, end=None, share=None, **evidence):
+    """Return a verdict's object; evidence: the figures that decided."""
+    found = collections.OrderedDict(code=code, kind="limit", end=end, share=share,
+                                    sentence=sentence, detail=detail, advice=advice)
+    if share is not None:
+        found["share"] = round(share, 4)
+    found["evidence"] = {name: round(value, 4) if isinstance(value, float) else value
+                         for name, value in evidence.items()}
+    return found
+
+
+def _buffer_for(rate, us):
+    """Return the bytes of a buffer that a rate takes at a round trip: half of one is offered."""
+    return 2 * rate * us / 8e6
+
+
+def _sysctl(name, side, size):
+    """Return the command that lets a buffer of TCP grow to so many bytes."""
+    values, most = side.host.get("tcp_" + name), 1 << max(22, int(size - 1).bit_length())
+    first = values[:2] if isinstance(values, list) and len(values) == 3 else (
+        [4096, 131072] if name == "rmem" else [4096, 16384])
+    return "sysctl -w net.ipv4.tcp_%s=\"%d %d %d\"" % (
+        name, _whole(first[0]), _whole(first[1]), most)
+
+
+def _more_buffer(case, side, name, what):
+    """Return the advice for a buffer that is too small. what: the end's name."""
+    if case.start.get("sock_bufsize"):
+        return "Leave -w away: it fixes the buffers at %s." % _size_text(
+            case.start["sock_bufsize"])
+    return "On the %s: %s" % (what, _sysctl(name, side, _buffer_for(
+        case.wanted_rate(), case.usual)))
+
+
+def _needs_text(case):
+    wanted = case.wanted_rate()
+    return "%s takes %s" % (_rate_text(wanted), _size_text(_buffer_for(wanted, case.usual)))
+
+
+# The limits, the first that holds: each takes a Case and returns a finding, or None.
+
+def _by_rate(case):
+    rate = case.sent["bits_per_second"] or case.rate
+    if case.target and rate >= _THRESHOLDS["rate"] * case.target and not (
+            case.protocol == "UDP" and _lost_share(case) >= _THRESHOLDS["lost"]):
+        return _finding("sender_rate", "the -b rate of %s was reached" % _rate_text(case.target),
+                        advice="The path may do more: try a higher -b, or none (-b 0 with -u).",
+                        target_bps=case.target, rate_bps=rate)
+    return None
+
+
+def _by_black_hole(case):
+    sender = case.sender
+    if (sender.has("snd_cwnd_segments") and case.received["bytes"] < 20000 * case.streams
+            and case.seconds >= 1 and sender.most("snd_cwnd_segments") <= 2
+            and sender.least("backoff") >= 1):
+        return _finding(
+            "mtu_black_hole", "large packets vanish on the way: nothing of %d bytes was"
+            " acknowledged, while small messages pass" % sender.most("snd_mss"),
+            "No router says that they are too large (a tunnel, ICMP filtered).",
+            "Try -M 1200; mend the MTU of the tunnel or let ICMP pass.",
+            backoff=sender.most("backoff"), snd_mss=sender.most("snd_mss"),
+            received_bytes=case.received["bytes"])
+    return None
+
+
+def _by_send_buffer(case):
+    if (case.buffer < _THRESHOLDS["send_buffer"]
+            or case.nothing_unsent < _THRESHOLDS["unsent"]):
+        return None
+    size = case.sender.mean("send_buffer")
+    return _finding(
+        "send_buffer", "limited by the sender's buffer %s of the time" % _percent_text(
+            case.buffer),
+        "Its %s are too little for %s at %s; %s." % (
+            _size_text(size), _rate_text(case.rate), _ms_text(case.usual), _needs_text(case)),
+        _more_buffer(case, case.sender, "wmem", "sender"), case.sender.name, case.buffer,
+        sndbuf_share=case.buffer, nothing_unsent_share=case.nothing_unsent, send_buffer=size)
+
+
+def _by_receiver(case):
+    collapsed = case.sender.mean("snd_wnd_small_percent") / 100.0
+    starved = case.window >= _THRESHOLDS["window"] and collapsed >= _THRESHOLDS["collapsed"]
+    if not starved and not case.receiver.is_full():
+        return None
+    cpu, waited = case.receiver.worker()
+    detail = "Its window fell below a quarter of its size in %s of the samples." % _percent_text(
+        collapsed) if starved else None
+    if cpu:
+        detail = (detail + " " if detail else "") + (
+            "Its processor was used to %.0f %%%s." % (
+                cpu, ", and waited for %.0f %%" % waited if waited >= 5 else ""))
+    return _finding(
+        "receiver_slow", "the receiving host does not take the data off its socket fast enough",
+        detail, "Try -P 4, and a look at what else runs there (a slow disk with -F?).",
+        case.receiver.name, case.window if starved else None, rwnd_share=case.window,
+        collapsed_share=collapsed, worker_cpu_percent=cpu, worker_wait_percent=waited)
+
+
+def _by_window(case):
+    window = case.sender.sum("max_snd_wnd")
+    covers = window * 8e6 / case.usual if case.usual else 0.0
+    fits = covers and abs(case.rate / covers - 1) <= _THRESHOLDS["window_error"]
+    if case.window < (_THRESHOLDS["window_fits"] if fits else _THRESHOLDS["window"]):
+        return None
+    return _finding(
+        "receiver_window", "limited by the receiver's window %s of the time" % _percent_text(
+            case.window),
+        "Its %s cover %s at %s; %s." % (_size_text(window), _rate_text(covers),
+                                       _ms_text(case.usual), _needs_text(case)),
+        _more_buffer(case, case.receiver, "rmem", "receiver"), case.receiver.name, case.window,
+        rwnd_share=case.window, window_bytes=window, rtt_p50_us=case.usual, covers_bps=covers)
+
+
+def _by_sender_cpu(case):
+    small = max(case.window, case.buffer) < _THRESHOLDS["other_limits"]
+    if not case.sender.is_full() or (case.is_measured and not small):
+        return None
+    cpu, waited = case.sender.worker()
+    return _finding(
+        "sender_cpu", "the sending host's processor is full",
+        "The busiest sender ran %.0f %% of the time%s." % (
+            cpu, ", and waited for a CPU %.0f %%" % waited if waited >= 5 else ""),
+        "Try -P 4, a larger -l, jumbo frames; nothing is wrong with the network so far.",
+        case.sender.name, None, worker_cpu_percent=cpu, worker_wait_percent=waited,
+        host_idle_share=case.sender.idle())
+
+
+def _by_line(case):
+    for side in (case.sender, case.receiver):
+        speed = side.number("speed_mbps") * 1e6
+        room = speed * case.payload_share()
+        if room and case.rate >= _THRESHOLDS["line"] * room:
+            return _finding(
+                "line_rate", "the %s link of the %s end is full" % (
+                    _rate_text(speed), side.name),
+                "Headers leave %s of it for payload." % _rate_text(room),
+                "Nothing to repair.", side.name, speed_bps=speed, payload_bps=room,
+                rate_bps=case.rate)
+    return None
+
+
+def _by_policer(case):
+    spread = case.progress.get("spread_percent")
+    if (case.loss < _THRESHOLDS["policer"] or not case.has_no_queue or spread is None
+            or spread > _THRESHOLDS["even"]):
+        return None
+    return _finding(
+        "policer", "packets above %s are dropped without a queue: a policer or shaper" % (
+            _rate_text(case.rate)),
+        "%s were sent again, the round trip stayed within %s of %s, the rate within %.0f %%." % (
+            _percent_text(case.loss), _ms_text(case.slowest - case.shortest),
+            _ms_text(case.shortest), spread),
+        "Ask who runs the path for its rate and burst.", None, None, loss_share=case.loss,
+        rtt_p95_us=case.slowest, min_rtt_us=case.shortest, spread_percent=spread)
+
+
+def _by_loss(case):
+    if case.loss < _THRESHOLDS["loss"] or not case.has_no_queue:
+        return None
+    mss, cap = case.sender.least("snd_mss"), None
+    if case.shortest and case.congestion == "reno":
+        cap = _MATHIS * mss * 8e6 / (case.usual * case.loss ** 0.5) * case.streams
+        if not 1 / _THRESHOLDS["mathis"] <= case.rate / cap <= _THRESHOLDS["mathis"]:
+            return None
+    detail = "%s were sent again, and the round trip hardly grew (%s, at least %s)." % (
+        _percent_text(case.loss), _ms_text(case.usual), _ms_text(case.shortest))
+    if cap:
+        detail += " So much loss caps %d stream%s at about %s." % (
+            case.streams, "s" * (case.streams > 1), _rate_text(cap))
+    return _finding(
+        "random_loss", "limited by loss that no queue explains", detail,
+        "Look at cables, optics, Wi-Fi, duplex; -P 4 or -C bbr bear it better.", None, None,
+        loss_share=case.loss, rtt_p50_us=case.usual, rtt_p95_us=case.slowest,
+        min_rtt_us=case.shortest, mathis_bps=cap)
+
+
+def _by_queue(case):
+    if case.busy < _THRESHOLDS["busy"] or not case.queues(_QUEUE):
+        return None
+    added = case.usual - case.shortest
+    return _finding(
+        "queue", "the path's bottleneck is full, and its queue adds %s" % _ms_text(added),
+        "The round trip is %s, at least %s; %s." % (
+            _ms_text(case.usual), _ms_text(case.shortest), "%s were sent again" % _percent_text(
+                case.loss) if case.loss else "nothing was lost"),
+        "The rate is the path's. For less delay: a smaller or a fair queue (fq_codel, cake) at"
+        " the bottleneck, or -C bbr.", None, None, added_us=added, rtt_p50_us=case.usual,
+        min_rtt_us=case.shortest, busy_share=case.busy, congestion=case.congestion)
+
+
+def _by_application(case):
+    if (case.busy >= _THRESHOLDS["idle_sender"] or case.target
+            or case.nothing_unsent < _THRESHOLDS["unsent"]):
+        return None
+    return _finding(
+        "application", "the sender had nothing to send %s of the time" % _percent_text(
+            1 - case.busy),
+        None, "What feeds it is slow: a file, a pipe, a disk (-F).", case.sender.name,
+        1 - case.busy, busy_share=case.busy, nothing_unsent_share=case.nothing_unsent)
+
+
+def _by_network(case):
+    if case.busy < _THRESHOLDS["busy"]:
+        return None
+    if case.sender.host.get("loopback"):
+        return _finding(
+            "network", "this host itself is the limit: both ends run here, no cable between",
+            "%s is what its kernel moves from one program to another." % _rate_text(case.rate),
+            "No faster network would be filled by one stream here; -P 4 may move more.", None,
+            None, busy_share=case.busy, rate_bps=case.rate)
+    return _finding(
+        "network", "the network is the limit", "Data waited for it all the time, for nothing at"
+        " either end; the round trip is %s, at least %s." % (
+            _ms_text(case.usual), _ms_text(case.shortest)),
+        "Try -P 4, and another congestion control (-C).", None, None, busy_share=case.busy,
+        rtt_p50_us=case.usual, min_rtt_us=case.shortest, loss_share=case.loss)
+
+
+def _lost_share(case):
+    """Return the share of a UDP test's datagrams that were lost."""
+    lost = case.datagrams.get("lost_packets") or 0
+    return lost / float(max(1, case.datagrams.get("packets") or 0))
+
+
+def _dropped_share(case):
+    """Return the share of the lost datagrams for which the receiving host had no room."""
+    lost = case.datagrams.get("lost_packets") or 0
+    drops = case.own.get(("remote_" if case.sends else "host_") + "dropped_packets")
+    if drops is None:
+        drops = case.receiver.changes.get("udp_receive_buffer_errors")
+    return min(1.0, _whole(drops) / lost) if lost else 0.0
+
+
+def _by_datagrams(case):
+    lost = _lost_share(case)
+    if lost < _THRESHOLDS["lost"]:
+        return None
+    text = "%s of the datagrams were lost" % _percent_text(lost)
+    dropped = _dropped_share(case)
+    if dropped >= 0.5:
+        return _finding(
+            "udp_receiver", text + " inside the receiving host, not in the network",
+            "It had no room for %s of them." % _percent_text(dropped),
+            "Try a smaller -b, -w 2M (net.core.rmem_max allows %s), -P 4." % (
+                _size_text(case.receiver.number("rmem_max")) if case.receiver.number("rmem_max")
+                else "what it allows"),
+            case.receiver.name, lost, lost_share=lost, dropped_share=dropped)
+    return _finding(
+        "network", text + " on the way",
+        "Of %s that were sent, %s arrived." % (_rate_text(case.sent["bits_per_second"]),
+                                               _rate_text(case.rate))
+        if case.sent["bits_per_second"] else None,
+        "The path does not carry this -b: find the highest without loss.", None, lost,
+        lost_share=lost, dropped_share=dropped)
+
+
+# Of TCP, in the order in which they are tried; of what the kernel tells nothing, and of UDP.
+_LIMITS = (_by_rate, _by_black_hole, _by_send_buffer, _by_receiver, _by_window, _by_sender_cpu,
+           _by_line, _by_policer, _by_loss, _by_queue, _by_application, _by_network)
+_PLAIN_LIMITS = (_by_rate, _by_receiver, _by_line, _by_sender_cpu)
+_DATAGRAM_LIMITS = (_by_rate, _by_datagrams, _by_line, _by_sender_cpu)
+
+
+# Notes: every one that holds.
+
+def _note(code, sentence, advice=None, end=None, **evidence):
+    return dict(_finding(code, sentence, None, advice, end, None, **evidence), kind="note")
+
+
+def _clamped(case):
+    asked = case.start.get("sock_bufsize") or 0
+    for side, name, limit, what in ((case.sender, "send_buffer", "wmem_max", "sender"),
+                                    (case.receiver, "receive_buffer", "rmem_max", "receiver")):
+        size = side.least(name)
+        # Linux doubles what it grants, for its own use.
+        if asked and size and "kernel" in side.host and size < 2 * asked:
+            yield _note("clamped_window", "-w asked the %s for %s, its kernel gave %s" % (
+                what, _size_text(asked), _size_text(size / 2)),
+                "On the %s: sysctl -w net.core.%s=%d" % (what, limit, asked), side.name,
+                asked_bytes=asked, given_bytes=size / 2)
+
+
+def _timeouts(case):
+    waited = case.sender.sum("rto_time_us") / (1e6 * case.seconds * max(1, len(case.sender.rows)))
+    stall = _whole(case.progress.get("longest_stall_seconds"))
+    if waited >= _THRESHOLDS["timeouts"]:
+        yield _note("timeouts", "%d stalls without any answer, together %.3g s" % (
+            case.sender.sum("rtos"), case.sender.sum("rto_time_us") / 1e6),
+            rtos=case.sender.sum("rtos"), rto_share=waited)
+    elif stall >= _THRESHOLDS["stall"] and case.protocol != "UDP":
+        yield _note("timeouts", "for %.3g s nothing moved" % stall, stall_seconds=stall)
+
+
+def _reordering(case):
+    needless = case.sender.share("needless_retransmits", "retransmits")
+    if case.resent >= _THRESHOLDS["loss"] and needless >= _THRESHOLDS["needless"]:
+        yield _note("reordering", "%s retransmitted, %s of it needlessly (reordering)" % (
+            _percent_text(case.resent), _percent_text(needless)),
+            resent_share=case.resent, needless_share=needless,
+            reorderings=case.sender.sum("reorderings"))
+    elif case.resent < _THRESHOLDS["loss"] and case.sender.sum("reorderings"):
+        seen = case.sender.sum("reorderings")
+        yield _note("reordering", "packets overtook each other on the way (seen %d time%s)" % (
+            seen, "s" * (seen > 1)), reorderings=seen)
+
+
+def _marks(case):
+    share = case.sender.share("delivered_ce", "delivered")
+    if share >= _THRESHOLDS["marks"]:
+        yield _note("ecn", "routers marked %s rather than drop it (ECN): a queue is managed"
+                    % _percent_text(share), marked_share=share)
+
+
+def _segments(case):
+    mtus = [side.number("mtu") for side in (case.sender, case.receiver) if side.number("mtu")]
+    mss = case.sender.least("snd_mss")
+    if not mss or not mtus or case.start.get("tcp_mss"):
+        return
+    stamps = 12 if int(case.sender.least("options")) & TIMESTAMPS else 0
+    headers = 40 + stamps + 20 * case.is_wide()
+    if mss + headers < min(mtus + [65535.0]):
+        yield _note("mss", "segments carry %d bytes where the devices' MTU of %d allows %d: a"
+                    " tunnel, or somebody clamps the MSS" % (
+                        mss, min(mtus), min(mtus) - headers), snd_mss=mss, mtu=min(mtus))
+
+
+def _ports(case):
+    speeds = {side: side.number("speed_mbps") for side in (case.sender, case.receiver)}
+    for side, other in ((case.sender, case.receiver), (case.receiver, case.sender)):
+        if side.host.get("duplex") == "half":
+            yield _note("duplex", "the port of the %s end runs at half duplex" % side.name,
+                        "Let both ends of the cable negotiate.", side.name,
+                        speed_mbps=speeds[side])
+        if 0 < speeds[side] <= 100 and speeds[other] >= 1000:
+            yield _note("slow_port", "the port of the %s end runs at %d Mbit/s, the other's at %d"
+                        % (side.name, speeds[side], speeds[other]),
+                        "Look at the cable and its plugs.", side.name, speed_mbps=speeds[side])
+
+
+def _datagram_senders(case):
+    drops = (_whole(case.sender.changes.get("udp_send_buffer_errors"))
+             + _whole(case.sender.changes.get("device_send_drops")))
+    if case.protocol == "UDP" and drops > 0.001 * max(1, case.sent.get("packets") or 0):
+        yield _note("udp_sender", "%d packets were dropped before they left the sending host: -b"
+                    " is above its link" % drops, None, case.sender.name, drops=drops)
+
+
+def _default_rate(case):
+    if case.protocol == "UDP" and case.test["target_bitrate"] == DEFAULT_UDP_RATE:
+        yield _note("udp_default", "1 Mbit/s is what -u sends without -b, not the path's rate",
+                    "Try -b 0, or the rate that matters.")
+
+
+def _starved(case):
+    for side in (case.sender, case.receiver):
+        ticks = _whole(side.changes.get("cpu_ticks"))
+        steal = _whole(side.changes.get("cpu_steal_ticks")) / ticks if ticks else 0.0
+        if steal >= _THRESHOLDS["steal"]:
+            yield _note("starved", "other guests took %s of the CPU time of the %s host during"
+                        " the test" % (_percent_text(steal), side.name), None, side.name,
+                        steal_share=steal)
+        throttled = _whole(side.changes.get("throttled_us")) / 1e6
+        if _whole(side.changes.get("throttled_periods")):
+            yield _note("starved", "the %s host's control group held its programs back for %.3g s"
+                        " during the test" % (side.name, throttled),
+                        "Raise its CPU limit (cpu.max).", side.name, throttled_seconds=throttled)
+        drops = _whole(side.changes.get("softnet_drops"))
+        if drops:
+            yield _note("starved", "the %s host dropped %d packets that came faster than it took"
+                        " them in, during the test" % (side.name, drops),
+                        "On it: sysctl -w net.core.netdev_max_backlog=10000", side.name,
+                        softnet_drops=drops)
+
+
+def _ramp(case):
+    ramp = _whole(case.progress.get("ramp_seconds"))
+    if ramp >= _THRESHOLDS["ramp"] * case.seconds and case.protocol != "UDP":
+        yield _note("ramp", "the rate took %.3g s of %.3g to come up" % (ramp, case.seconds),
+                    "Measure without the start: -t 30 -O %d" % max(5, 2 * ramp),
+                    ramp_seconds=ramp)
+
+
+def _other_traffic(case):
+    side, bytes_sent = case.sender, case.sent["bytes"]
+    whole = _whole(side.changes.get("device_sent_bytes"))
+    if not whole or side.host.get("loopback") or case.test["bidir"]:
+        return
+    if case.protocol == "UDP":
+        own = bytes_sent + 42 * max(1, case.sent.get("packets") or 0)
+    elif side.has("segments_sent"):
+        own = bytes_sent + side.sum("retransmitted_bytes") + 66 * side.sum("segments_sent")
+    else:
+        return
+    others = whole - own
+    if others >= _THRESHOLDS["others"] * whole and others * 8 >= 1e5 * case.seconds:
+        yield _note("other_traffic", "other traffic took %s of the sending host's device" %
+                    _rate_text(others * 8 / case.seconds), None, side.name,
+                    other_bps=others * 8 / case.seconds)
+
+
+_NOTES = (_clamped, _timeouts, _reordering, _marks, _segments, _ports, _datagram_senders,
+          _default_rate, _starved, _ramp, _other_traffic)
+
+
+def _unknown(case):
+    """Return the finding for a direction of which nobody can tell what limited it."""
+    if case.seconds < 1:
+        detail = "The test was too short."
+    elif case.protocol in ("TCP", "MPTCP") and not case.sender.rows:
+        detail = ("The sender is the other end, which told nothing of its connections"
+                  " (an iperf3 does not).")
+    elif case.protocol == "TCP" and not case.is_measured:
+        detail = "The sender's system does not tell what its connections wait for (TCP_INFO)."
+    else:
+        detail = "No figure stands out."
+    return _finding("unknown", "no limit could be told", detail)
+
+
+def _unseen(case):
+    """Yield a note about what this end could not see of the other one."""
+    for side, what in ((case.sender, "the sender"), (case.receiver, "the receiver")):
+        if side.name == "remote" and not side.rows and not side.host:
+            yield _note("unseen", "%s told nothing of its host (only a pyperf3 does): its CPU, its"
+                        " buffers and its devices were not seen" % what, None, "remote")
+
+
+def diagnose_direction(case):
+    """Return the findings of a Case: its limit first, then the notes."""
+    limits = _DATAGRAM_LIMITS if case.protocol == "UDP" else (
+        _LIMITS if case.is_measured else _PLAIN_LIMITS)
+    limit = next(filter(None, (rule(case) for rule in limits)), None)
+    if case.seconds < 1 and limit and limit["code"] != "sender_rate":
+        limit = None
+    return [limit or _unknown(case)] + [
+        note for rule in _NOTES + (_unseen,) for note in rule(case)]
+
+
+def diagnose(start, end, sends, server):
+    """Return the verdict on a test: a list of findings, of each direction its limit first.
+
+    start, end: of the document; sends: whether this end does in the first direction, or the only
+    one; server: this is the server. Each finding has code, kind (limit or note), direction (up: to
+    the server, or down), end (whose number is to be changed: local, remote or None), share (of the
+    time), sentence, detail, advice, evidence.
+    """
+    verdict = []
+    for suffix in DIRECTIONS[:2 if start["test_start"]["bidir"] else 1]:
+        case = Case(start, end, suffix, sends)
+        for found in diagnose_direction(case):
+            found["direction"] = "up" if sends != server else "down"
+            if found not in verdict:
+                verdict.append(found)
+        sends = not sends
+    return verdict
+
+
+def verdict_lines(verdict):
+    """Return the lines of text of what diagnose() returns."""
+    lines, several = [], len({found["direction"] for found in verdict}) > 1
+    for found in verdict:
+        way = {"up": " to the server", "down": " from the server"}[found["direction"]]
+        way = way if several else ""
+        text = found["sentence"]
+        if found["kind"] == "limit":
+            lines.append("Verdict%s: %s." % (way, text))
+            lines += ["  " + found[name] for name in ("detail", "advice") if found[name]]
+        else:
+            lines.append("Also%s: %s.%s" % (way, text, found["advice"] and " " + found["advice"]
+                                            or ""))
+    return lines
 
 
 ###############################################################################
@@ -6084,6 +7060,9 @@ class Document:
         elif name == "end" and self._left_out:
             self._members["end"] = dict(data, pyperf3=dict(
                 data.get("pyperf3", ()), intervals_left_out=self._left_out))
+        elif name == "diagnosis":
+            end = self._members["end"]
+            end["pyperf3"] = dict(end.get("pyperf3", ()), **data)
         elif name in ("version", "asked", "connecting", "accepted", "start"):
             self._members["start"] = data
         elif name == "done":
@@ -6521,6 +7500,14 @@ class Worker:
         self._threads = {each: thread for each, thread in self._threads.items()
                          if thread.is_alive()}
         return not (self._pid or (self._threads if loop is None else loop in self._threads))
+
+    def times(self):
+        """Return {thread: (seconds it ran, seconds it waited for a CPU)}, {} if not known."""
+        if self._pid:
+            return thread_times(self._pid)
+        own = [getattr(thread, "native_id", None) for thread in self._threads.values()]
+        times = thread_times(os.getpid()) if own else {}
+        return {number: times[number] for number in own if number in times}
 
     def death(self, names=""):
         """Return, as an OSError, that it ended without a result, and how if that is known.
@@ -8137,6 +9124,10 @@ class Transport:
         """Return whether a worker that was told to stop, and runs on, may still count anything."""
         return True
 
+    def watch(self, stream):
+        """Look at a stream while somebody wants to know what limits it; returns its bytes."""
+        return stream.slots.bytes
+
     def finish(self, streams):
         """Take what the system tells at the end of the test."""
 
@@ -8188,6 +9179,13 @@ class Tcp(Transport):
     def start_measuring(self, stream):
         Transport.start_measuring(self, stream)
         stream.figures.limits.begin(tcp_info(stream.sock))
+
+    def watch(self, stream):
+        info = tcp_info(stream.sock) if stream.sender else None
+        if info is None:
+            return stream.slots.bytes
+        stream.figures.limits.sample(info)
+        return max(0, info.bytes_acked) or stream.slots.bytes
 
     def finish(self, streams):
         for stream in streams:
@@ -8589,35 +9587,10 @@ def make_transport(settings, parameters, server):
 
 
 ###############################################################################
-# test ########################################################################
+# running #####################################################################
 ###############################################################################
-# What both ends share: the streams of a test, its ticks, its end, its results.
-# Nothing here prints.
-
-_BUSY = 90.0  # percent of a CPU from which on it is the limit
-_BUSY_TIME = 0.5  # seconds of a test below which nobody can tell
-
-
-def describe_test(parameters, interval):
-    """Return the test_start object. interval: seconds."""
-    return {
-        "protocol": parameters.protocol,
-        "num_streams": parameters.parallel,
-        "blksize": parameters.length,
-        "omit": parameters.omit,
-        "duration": parameters.time,
-        "bytes": parameters.bytes,
-        "blocks": parameters.blocks,
-        "reverse": int(parameters.reverse),
-        "tos": parameters.tos,
-        "target_bitrate": parameters.rate,
-        "bidir": int(parameters.bidirectional),
-        "fqrate": parameters.fq_rate,
-        "interval": interval,
-        "gso": parameters.gso,
-        "gro": parameters.gro,
-    }
-
+# What a running test is asked: what is due, whether it is through, whether it is
+# well, what limits it. Nothing here prints.
 
 class Ticks:
     """When the reports of a test are due.
@@ -8880,6 +9853,133 @@ class Health:
         return OSError(stream.slots.errno, note) if note else system_error(stream.slots.errno)
 
 
+_LOOK_INTERVAL = 0.1  # seconds between samples of what limits a test
+_ACCOUNT_INTERVAL = 1.0  # and between looks at the CPU time of its workers
+
+
+class Watch:
+    """What limits a test, looked at while it runs: its connections, its workers, this host.
+
+    Only the control plane looks, and only if somebody asked: the workers do as always.
+    """
+
+    def __init__(self, test):
+        self._test = test
+        self._next = self._next_account = 0.0
+        self._begin = 0.0  # when measuring began
+        self._device = None
+        self._counters = self._changes = {}
+        self._progress = {}  # by the suffix of the direction
+        self._accounts = []  # of each worker: it, its times at the beginning, the last ones
+        self._ended = 0.0
+
+    def begin(self, now):
+        """Begin anew: measuring begins."""
+        test, self._begin = self._test, now
+        with suppress(OSError):
+            self._device = test.settings.bind_dev or route_device(
+                test.streams[0].sock.getpeername())
+        self._counters = host_counters(self._device)
+        self._progress = {suffix: Progress() for suffix, _ in test.directions(test.streams)}
+        workers = {id(stream.worker): stream.worker for stream in test.streams}
+        self._accounts = [[worker, worker.times(), {}, 0.0] for worker in workers.values()]
+        self._next, self._next_account = now, now + _ACCOUNT_INTERVAL
+
+    def next_look(self):
+        return self._next
+
+    def look(self, now):
+        """Take a sample, if one is due."""
+        if now < self._next:
+            return
+        self._next = now + _LOOK_INTERVAL
+        self._sample(now)
+        if now >= self._next_account:
+            self._next_account = now + _ACCOUNT_INTERVAL
+            self.account(now)
+
+    def _sample(self, now):
+        test = self._test
+        for suffix, streams in test.directions(test.streams):
+            self._progress[suffix].add(now - self._begin, sum(
+                test.transport.watch(stream) for stream in streams))
+
+    def account(self, now):
+        """Take the CPU times of the workers: those of one that has ended are no more."""
+        for account in self._accounts:
+            times = account[0].times()
+            if times:
+                account[2:] = [times, now - self._begin]
+
+    def finish(self, now):
+        """Take the end of the test."""
+        self._sample(now)
+        self._changes = counter_changes(host_counters(self._device), self._counters)
+
+    def _shares(self, worker):
+        """Return the percent of the time that a worker ran, and waited for a CPU, if known.
+
+        Of several threads, those of the busiest.
+        """
+        for each, before, last, seconds in self._accounts:
+            if each is worker and last and seconds > 0:
+                ran, waited = max((ran - before.get(number, (0, 0))[0],
+                                   waited - before.get(number, (0, 0))[1])
+                                  for number, (ran, waited) in last.items())
+                return {"worker_cpu_percent": round(percent(ran, seconds), 1),
+                        "worker_wait_percent": round(percent(waited, seconds), 1)}
+        return {}
+
+    def limits(self, stream):
+        """Return what is known of a stream's connection, its worker and its buffers."""
+        facts = dict(stream.figures.limits.to_json(), **self._shares(stream.worker))
+        with suppress(OSError):
+            for name, option in (("send_buffer", socket.SO_SNDBUF),
+                                 ("receive_buffer", socket.SO_RCVBUF)):
+                facts[name] = stream.sock.getsockopt(socket.SOL_SOCKET, option)
+        congestion = self._test.transport.congestion([stream])
+        return dict(facts, congestion=congestion) if congestion else facts
+
+    def host(self):
+        """Return what is known of this host, and what its counters did during the test."""
+        return dict(host_facts(self._device), during_test=self._changes)
+
+    def progress(self):
+        """Return (suffix of its name, object) of what the rate of each direction did."""
+        return [(suffix, each.to_json()) for suffix, each in self._progress.items()]
+
+
+###############################################################################
+# test ########################################################################
+###############################################################################
+# What both ends share: the streams of a test, its intervals, its end, its results.
+# Nothing here prints.
+
+_BUSY = 90.0  # percent of a CPU from which on it is the limit
+_BUSY_TIME = 0.5  # seconds of a test below which nobody can tell
+
+
+def describe_test(parameters, interval):
+    """Return the test_start object. interval: seconds."""
+    return {
+        "protocol": parameters.protocol,
+        "num_streams": parameters.parallel,
+        "blksize": parameters.length,
+        "omit": parameters.omit,
+        "duration": parameters.time,
+        "bytes": parameters.bytes,
+        "blocks": parameters.blocks,
+        "reverse": int(parameters.reverse),
+        "tos": parameters.tos,
+        "target_bitrate": parameters.rate,
+        "bidir": int(parameters.bidirectional),
+        "fqrate": parameters.fq_rate,
+        "interval": interval,
+        "gso": parameters.gso,
+        "gro": parameters.gro,
+    }
+
+
 class Test:
     """One test, of either end: its streams, from the first to the last."""
 
@@ -8903,6 +10003,11 @@ class Test:
         self.ticks = Ticks(settings.interval, parameters.omit)
         self.amount = Amount(self)
         self.health = Health(self)
+        self.watch = Watch(self) if parameters.facts or settings.verdict else None
+        self.remote_host = None  # what the other end told of its host, a dict
+        # The other end gets to know what this one knows: a server tells who asked, and a client
+        # who told.
+        self.tells = self.server and parameters.facts
         self.cpu = None
         self._pending_interval = None
         self._counters = Counters(len(self.ids))
@@ -8996,6 +10101,8 @@ class Test:
         self.started = True
         if not self.ticks.omitting:
             self.amount.limit_senders()
+        if self.watch:
+            self.watch.begin(now)
 
     def open_gate(self):
         self._workers.open_gate()
@@ -9006,6 +10113,8 @@ class Test:
         """Return when something is due."""
         parameters, ticks, now = self.parameters, self.ticks, time.monotonic()
         due = [self.health.next_look(now)] + ticks.deadlines()
+        if self.watch:
+            due.append(self.watch.next_look())
         if self.settings.file and not self.server:
             due.append(now + 0.005)
         if not ticks.omitting and not self.server:
@@ -9018,6 +10127,8 @@ class Test:
     def advance(self, now):
         """Do what is due: the end of the omitted part, a report."""
         self._counters.shared.beat = now
+        if self.watch:
+            self.watch.look(now)
         if self.ticks.omitted_is_over(now):
             # differs: the end of an omitted part that is no multiple of -i is reported, too.
             if self.settings.interval:
@@ -9028,6 +10139,8 @@ class Test:
                 self.transport.start_measuring(stream)
             self.ticks.omitting = False
             self.ticks.start(now)
+            if self.watch:
+                self.watch.begin(now)
             self.amount.limit_senders()
             self.emit("measuring", None)
         elif self.ticks.is_due(now, 0 if self.server else self.parameters.time):
@@ -9096,6 +10209,8 @@ class Test:
                 yield from pause(0.005)  # for the reader to take the last from its kernel
         if counts:
             now = amount.end_time() or now
+        if self.watch:
+            self.watch.account(time.monotonic())
         for stream in self.streams:
             stream.slots.command = STOP
         self.transport.wake(self.streams)
@@ -9131,6 +10246,8 @@ class Test:
         self.local_time = now - self.ticks.origin
         self._pending_interval = self._take_interval(now)
         self.transport.finish(self.streams)
+        if self.watch:
+            self.watch.finish(now)
         self.cpu.finish(now, *map(sum, zip(cpu_times(), self._workers.cpu_times())))
         self._tell_outage()
 
@@ -9159,10 +10276,25 @@ class Test:
             streams[stream.id] = StreamResult(
                 stream.id, own.bytes, -1 if own.retransmits is None else own.retransmits,
                 *self.transport.counts(stream, self.remote_result(stream)), start_time=0,
-                end_time=round(self.local_time, 6), dropped=own.drops)
+                end_time=round(self.local_time, 6), dropped=own.drops,
+                facts=self.watch.limits(stream) if self.tells else None)
         return Results(self.cpu.total, self.cpu.user, self.cpu.system,
                        (1 if counted else 0) if sending else -1,
-                       self.transport.congestion(self.streams), streams, output)
+                       self.transport.congestion(self.streams), streams, output,
+                       self.watch.host() if self.tells else None)
+
+    def emit_diagnosis(self):
+        """Report what the figures mean, to who asked for it."""
+        if not (self.settings.verdict and self.started):
+            return
+        verdict = diagnose(self.start, Summary(self).end, self.sends(0), self.server)
+        self.emit("diagnosis", {"verdict": verdict})
+
+    def take_remote(self, results):
+        """Take the Results of the other end."""
+        self.remote = results
+        if results.facts is not None and self.watch:
+            self.remote_host = dict(self.remote_host or {}, **results.facts)
 
     def remote_result(self, stream):
         """Return the other end's StreamResult of a stream, None if it is not known."""
@@ -9298,6 +10430,8 @@ class Summary:
         own = collections.OrderedDict(test.own)
         if test.started:
             own.update(test.transport.own_figures(test.streams))
+        if test.settings.asks_for_facts and test.started:
+            self._add_facts(own)
         if test.transport.encrypts or "tls" in own:
             own["cpu_bound"] = self._cpu_bound()
         if test.parameters.parallel > 1 and test.streams:
@@ -9315,6 +10449,22 @@ class Summary:
         if 0 < pieces < own.get(DROPPED_KEY, 0):  # each of one datagram or more
             own["host_dropped_pieces"] = pieces
         return own
+
+    def _add_facts(self, own):
+        """Put what both ends know into our own member: what a verdict is made of."""
+        test, watch = self._test, self._test.watch
+        own["limits"] = [dict(watch.limits(stream), socket=stream.figures.socket,
+                              sender=stream.sender) for stream in test.streams]
+        own["host"] = watch.host()
+        for suffix, progress in watch.progress():
+            own["progress" + suffix] = progress
+        if test.remote_host is not None:
+            own["remote_host"] = test.remote_host
+        remote = [test.remote_result(stream) for stream in test.streams]
+        if any(each and each.facts for each in remote):
+            own["remote_limits"] = [
+                dict(each and each.facts or {}, socket=stream.figures.socket,
+                     sender=not stream.sender) for each, stream in zip(remote, test.streams)]
 
     def _cpu_bound(self):
         """Return which ends encryption kept busy: as many CPUs as there are streams, or had."""
@@ -9553,18 +10703,19 @@ class ControlConnection(Debugging):
         if self.sock is not None and (interrupted or self._last_state >= 0):
             send_last(self.sock, encode_state(CLIENT_TERMINATE if interrupted else IPERF_DONE))
 
-    def expect(self, expected=None, step=None, deadline=None):
+    def expect(self, expected=None, step=None, deadline=None, also=None):
         """Read the next state, which must be `expected`, in a task; raises what else it means.
 
         step: what is waited for, for the error of the deadline; it follows from `expected`.
+        also: another state that may come. Returns the state.
         """
         deadline = deadline or time.monotonic() + REPLY_TIMEOUT
         state = yield from read_state(self.sock, deadline, step or _STEPS[expected])
         self._debug(3, "State change: client received and changed State to " + state_text(state))
         if state in (expected, ACCESS_DENIED, SERVER_ERROR):
             self._last_state = state
-        if state == expected:
-            return
+        if state == expected or (state == also and also is not None):
+            return state
         if state == ACCESS_DENIED:
             yield from self._read_reason()
             raise IperfError(121)
@@ -9792,12 +10943,27 @@ class Client(Driver):
                 self.emit("warning", text)
 
     def _create_streams(self):
-        yield from self.control.expect(CREATE_STREAMS)
+        yield from self._take_facts()
         for index in range(len(self.test.ids)):
             sock = yield from self._transport.dial(self, index)
             with on_error(sock.close):
                 yield from self.control.or_server_error(self._add_stream(sock))
         yield from self._await_workers()
+
+    def _take_facts(self):
+        """Take what the server tells of its host, until it wants the streams, in a task.
+
+        Only a pyperf3 tells anything, and only if it was asked.
+        """
+        control, test = self.control, self.test
+        asked = self.parameters.facts
+        state = yield from control.expect(CREATE_STREAMS, also=FACTS if asked else None)
+        if state == FACTS:
+            document = yield from read_frame(
+                control.sock, time.monotonic() + REPLY_TIMEOUT, MAX_FACTS, 117)
+            self._debug_document("get_facts", document)
+            test.remote_host, test.tells = clean_facts(document), True
+            yield from control.expect(CREATE_STREAMS)
 
     def _add_stream(self, sock):
         self.test.add_stream(sock)
@@ -9870,10 +11036,10 @@ class Client(Driver):
         self._debug_document("send_results", document)
         yield from control.send(encode_frame(document), 116)
         # iperf3: a server that was asked once sends its output to all later clients, too.
-        document = yield from read_frame(control.sock, deadline, results_limit(len(test.ids)), 117,
-                                         MAX_OUTPUT)
+        document = yield from read_frame(
+            control.sock, deadline, results_limit(len(test.ids), test.tells), 117, MAX_OUTPUT)
         self._debug_document("get_results", document)
-        test.remote = results_from_json(document, test.ids)
+        test.take_remote(results_from_json(document, test.ids))
         yield from control.expect(DISPLAY_RESULTS)
 
     # The report
@@ -9895,6 +11061,8 @@ class Client(Driver):
         if output and self.parameters.get_server_output:
             self.emit(output[0], output[1])
         self.test.emit_end(known)
+        if known:
+            self.test.emit_diagnosis()
 
     def _done(self, ok):
         self._reported = True
@@ -10955,6 +12123,8 @@ class Conversation(Debugging):
     def _create_streams(self):
         """Take in the client's streams, in a task."""
         test, arrivals, count, looked = self._test, self._arrivals, 0, False
+        if test.tells:
+            yield from self._tell_facts()
         yield from self._send_state(CREATE_STREAMS)
         self.emit("accepted", test.start, keepalive=self._keepalive, **test.own)
         while not test.is_prepared():
@@ -10981,6 +12151,14 @@ class Conversation(Debugging):
         self._end_set_up()
         for text in self._transport.notes(test.streams):
             self.emit("warning", text)
+
+    def _tell_facts(self):
+        """Tell the client, which asked for it, what this end knows of its host, in a task."""
+        device = self.settings.bind_dev or route_device(self._peer)
+        document = dict(host_facts(device), version=__version__)
+        self._debug_document("send_facts", document)
+        yield from write_all(self.control, encode_state(FACTS) + encode_frame(document),
+                             time.monotonic() + STEP_TIMEOUT, 111)
 
     def _take_streams(self, deadline):
         """Wait for the client's next streams, for a moment, and take them in, in a task."""
@@ -11082,15 +12260,16 @@ class Conversation(Debugging):
     def _exchange_results(self):
         test, sock = self._test, self.control
         yield from self._send_state(EXCHANGE_RESULTS)
-        document = yield from read_frame(sock, self._clock.step(), results_limit(len(test.ids)),
-                                         117)
+        document = yield from read_frame(sock, self._clock.step(),
+                                         results_limit(len(test.ids), test.tells), 117)
         self._debug_document("get_results", document)
-        test.remote = results_from_json(document, test.ids)
+        test.take_remote(results_from_json(document, test.ids))
         output, self._record = self._record and self._record.server_output(), None
         document = results_to_json(test.results(output))
         self._debug_document("send_results", document)
         yield from write_all(sock, encode_frame(document), time.monotonic() + REPLY_TIMEOUT, 116)
         yield from self._send_state(DISPLAY_RESULTS)
+        test.emit_diagnosis()
 
     def _finish(self):
         try:
@@ -11313,6 +12492,9 @@ class TextRenderer:
             encode_json(event["data"], 0))]
         return []
 
+    def _on_diagnosis(self, event):
+        return [printable(line) for line in verdict_lines(event["data"]["verdict"])]
+
     def _on_done(self, event):
         if event["ok"] and not event.get("server") and not event.get("brief"):
             return ["", "iperf Done."]
@@ -11501,6 +12683,9 @@ class JsonStreamRenderer:
         lines, name = [], event["event"]
         if name == "end":
             self._end = event["data"]  # it is always the last
+        elif name == "diagnosis":
+            self._end = dict(self._end, pyperf3=dict(self._end.get("pyperf3", ()),
+                                                     **event["data"]))
         elif name == "done":
             lines.append(self._line(event, "end", self._end))
         elif name in self._EVENTS:

@@ -702,7 +702,8 @@ class ParameterDocuments(unittest.TestCase):
         for row in pyperf3.PARAMETERS:
             wrong = {"int": ["1", True, None, [], {}], "presence": [1, "true", None, []],
                      "flag": ["1", True, None, []], "onoff": ["1", True, None],
-                     "text": [1, True, None, ["x"]]}[row.kind]
+                     "text": [1, True, None, ["x"]],
+                     "features": [1, True, None, "facts", ["facts"]]}[row.kind]
             for value in wrong:
                 with self.subTest(key=row.key, value=value):
                     got, number = received({row.key: value})
