@@ -193,6 +193,8 @@ HELLO_INTERVAL = 0.25  # after which it is sent again
 CONNECT_DELAY = 0.25  # of silence, after which a name's next address is tried, too (RFC 8305)
 REOPEN_TIME = 0.3  # after its beginning, in which a connection may meet a listener in between
 REOPEN_DELAY = 0.05  # before that is tried again
+RETRY_DELAY, LONGEST_RETRY_DELAY = 0.1, 2.0  # before the tries of --wait: it doubles each time
+LAST_TRY = 1.0  # that the last of them may take, which begins when the time is up
 FILE_TIMEOUT = 10.0  # for the rest of a file (-F) to arrive
 CLOSING_TIMEOUT = 2.0  # for the other side's end of file; iperf3 waits 10
 DATA_TIMEOUT = 120.0  # without received data, as iperf3's --rcv-timeout
@@ -349,6 +351,7 @@ ERRORS = {
     907: "bogus value for --quic-iw (maximum = %d)" % MAX_INITIAL_WINDOW,
     908: "the server serves clients with --tls only",
     909: "unable to run in this program:",
+    910: "wait valid values are 0 to %d seconds" % MAX_TIME,
 }
 
 
@@ -676,6 +679,14 @@ def _interval(text, number=9):
     return value
 
 
+def _seconds(text):
+    """Return a number of seconds, None for what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def _format_letter(text):
     if text[:1] not in tuple("kmgtKMGT"):
         raise IperfError(24)
@@ -883,6 +894,9 @@ OPTIONS = (
     # Ours. A prefix that fits one of iperf3's names never means one of these.
     _own("C", "--loopback", "start a one-off server on this host and be its client"),
     _own("C", "--connect-only", "connect, print how long that and the first byte took"),
+    _own("C", "--wait seconds",
+         "try again for so long if the server is busy, or not there (yet); fractions are allowed",
+         _bounded(_seconds, 0, MAX_TIME, 910), 0.0),
     _own("C", "--tls", "run control and TCP streams inside TLS"),
     _own("C", "--tls-ca file",
          "verify the server's name and certificate with these authorities (PEM); with --quic, "
@@ -1037,6 +1051,9 @@ _EXCLUDES = (
 )
 
 
+_FRACTIONS = ("interval", "wait")  # numbers that need not be whole
+
+
 class Settings:
     """Hold what one client or server is to do: an attribute for every row of OPTIONS.
 
@@ -1061,7 +1078,7 @@ class Settings:
                 if value:
                     self.apply(option, None)
             elif value is not None:
-                if isinstance(value, float) and name != "interval" and value - value == 0:
+                if isinstance(value, float) and name not in _FRACTIONS and value - value == 0:
                     if value != int(value):
                         raise TypeError("%s must be a whole number" % name)
                     value = int(value)
@@ -6813,7 +6830,7 @@ def look_up(host, port, family, deadline):
         lambda: socket.getaddrinfo(name, port, family, socket.SOCK_STREAM),
         deadline - time.monotonic())
     if answer is None:
-        raise IperfError(103, "name resolution timed out")
+        raise IperfError(103, OSError(errno.ETIMEDOUT, "name resolution timed out"))
     if isinstance(answer, Exception):
         raise IperfError(103, answer if isinstance(answer, OSError) else repr(answer))
     return answer
@@ -6967,7 +6984,8 @@ def secure(sock, context, host, deadline, step="", hint="", share=None):
                 except ssl.SSLWantWriteError:
                     events = WRITE
                 if (yield Wait(secured, events, deadline)) == TIMED_OUT:
-                    raise IperfError(903, step + "the handshake timed out" + hint)
+                    raise IperfError(903, OSError(errno.ETIMEDOUT,
+                                                  step + "the handshake timed out" + hint))
     except (OSError, ValueError) as error:
         silent = isinstance(error, ConnectionError) or is_tls_end(error)
         raise IperfError(903, step + tls_text(error) + (hint if silent else ""))
@@ -6979,7 +6997,7 @@ def read_state(sock, deadline, step):
         if cause is None:
             return IperfError(109)
         if cause is _TIMED_OUT:
-            return IperfError(112, "timed out waiting for the server's %s" % step)
+            cause = OSError(errno.ETIMEDOUT, "timed out waiting for the server's %s" % step)
         return IperfError(112, cause)
     data = yield from read_exactly(sock, 1, deadline, fail)
     return struct.unpack("!b", data)[0]
@@ -10541,6 +10559,23 @@ _STEPS = {  # what the client waits for, for the error of a deadline
 }
 
 
+# What --wait waits out. A server that said it is busy, or ends: another test may be over soon, or
+# it is started anew.
+_SERVER_BUSY = frozenset((120, 121))
+# Before it said anything: nothing listens, the host is not up or behind a link that is not, or
+# something in between (a container's proxy, a balancer) takes connections for a server that is
+# not there; so it closes them at once (error 109, an end of file in TLS).
+_NOT_THERE = frozenset(getattr(errno, name) for name in (
+    "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH ENETUNREACH EHOSTDOWN"
+    " ENETDOWN").split() if hasattr(errno, name))
+# The server's name: it may get its address when the server is started, or the network is.
+_NO_NAME_YET = frozenset(getattr(socket, name) for name in (
+    "EAI_NONAME EAI_NODATA EAI_AGAIN EAI_FAIL").split() if hasattr(socket, name))
+# All others will not pass: a certificate that does not hold, another protocol than iperf3's,
+# a refusal (--allow, users, limits of the server), and what this host does not have: an address
+# of -B (EADDRNOTAVAIL), a device, a permission (EACCES, EPERM).
+
+
 class ControlConnection(Debugging):
     """A client's connection to its server: how it is made, and what comes on it.
 
@@ -10564,31 +10599,33 @@ class ControlConnection(Debugging):
         self._last_state = 0
 
     def close(self):
+        """Close it; reach() may make another one."""
         if self.sock is not None:
             self.sock.close()
+        self.sock, self._tries, self._last_state = None, {}, 0
 
     # Reaching the server
 
-    def reach(self, task, test):
+    def reach(self, task, test, limit=None):
         """Connect, and say the cookie, until the server asks for the parameters, in `task`.
 
         test: the Test that is to be run: its CPU time begins with the cookie, and its own figures
-        get the seconds of each step. Raises IperfError.
+        get the seconds of each step; limit: when this is to be over, whatever the usual deadlines
+        are. Raises IperfError.
         """
         timeout = self.settings.connect_timeout
-        deadline = time.monotonic() + (timeout / 1000.0 if timeout else REPLY_TIMEOUT)
+        deadline = self._bounded(timeout / 1000.0 if timeout else REPLY_TIMEOUT, limit)
         waiting = self._loop.spawn(self._tell_of_waiting())
         try:
             try:
-                yield from self._connect(task, test, deadline)
+                yield from self._connect(task, test, deadline, limit)
             except IperfError as error:
                 if not self._met_no_listener(error):
                     raise
                 # iperf3's server opens its port anew behind each test.
                 self.close()
-                self.sock = None
                 yield from pause(REOPEN_DELAY)
-                yield from self._connect(task, test, deadline)
+                yield from self._connect(task, test, deadline, limit)
         except IperfError as error:
             if error.number in (103, 105, 109, 110, 112):
                 error.remark = self._reached_text(error)
@@ -10597,6 +10634,12 @@ class ControlConnection(Debugging):
             self._loop.wake(waiting, IperfError(0))
             if self._waits:
                 self.emit("waiting", None)
+
+    @staticmethod
+    def _bounded(seconds, limit):
+        """Return the deadline of a step that has so many seconds."""
+        deadline = time.monotonic() + seconds
+        return deadline if limit is None else min(deadline, limit)
 
     def _met_no_listener(self, error):
         """Return whether the server's port may just have been between two listeners."""
@@ -10630,7 +10673,19 @@ class ControlConnection(Debugging):
                 "connected": self.sock is not None,
                 "seconds": max(0.0, self._until - time.monotonic())})
 
-    def _connect(self, task, test, deadline):
+    def may_pass(self, error):
+        """Return whether the IperfError of a try is one that --wait waits out."""
+        if error.number in _SERVER_BUSY:
+            return True
+        if self._last_state:  # the server was there, and did not want the test
+            return False
+        cause = error.cause if isinstance(error.cause, OSError) else error.__context__
+        if isinstance(cause, socket.gaierror):
+            return not self._tries and cause.errno in _NO_NAME_YET  # else it is that of -B
+        return error.number == 109 or error.number in (103, 105, 112, 903) and (
+            is_tls_end(cause) or getattr(cause, "errno", None) in _NOT_THERE)
+
+    def _connect(self, task, test, deadline, limit):
         settings, figures, self._until = self.settings, test.own, deadline
         addresses = yield from look_up(settings.client, settings.port, families(settings), deadline)
         self._begin = begin = time.monotonic()
@@ -10651,8 +10706,8 @@ class ControlConnection(Debugging):
         test.start_cpu()
         self.cookie = make_cookie()
         yield from write_all(self.sock, self.cookie, deadline, 105)
-        self._until = time.monotonic() + REPLY_TIMEOUT
-        yield from self.expect(PARAM_EXCHANGE)
+        self._until = self._bounded(REPLY_TIMEOUT, limit)
+        yield from self.expect(PARAM_EXCHANGE, deadline=self._until)
         figures["first_byte_seconds"] = round(time.monotonic() - begin, 6)
 
     def _dial(self, deadline, address):
@@ -10778,6 +10833,64 @@ class ControlConnection(Debugging):
         return "the peer sent %s" % quote_bytes(struct.pack("!b", state) + more)
 
 
+class Patience(Debugging):
+    """Try again what failed since the server is busy, or not there, for as long as --wait says."""
+
+    def __init__(self, control, test):
+        """test: the Test, whose own figures get the seconds before the try that succeeded."""
+        self.settings, self.emit = control.settings, control.emit
+        self._control, self._own = control, test.own
+        self._begin = time.monotonic()
+        self._end = self._begin + self.settings.wait
+
+    def run(self, attempt):
+        """Do it, in a task. Raises the last IperfError.
+
+        attempt: a function that returns a task which reaches the server; it takes the time when
+        that is to be over, None without --wait.
+        """
+        delay, told = RETRY_DELAY, False
+        while self.settings.wait:
+            try:
+                yield from attempt(max(self._end, time.monotonic() + LAST_TRY))
+                return
+            except IperfError as error:
+                left = self._end - time.monotonic()
+                if left <= 0 or not self._control.may_pass(error):
+                    raise
+                reason = self._reason(error)
+            self._control.say_goodbye(False)
+            self._control.close()
+            if not told:
+                told = True
+                self.emit("warning", "waiting up to %g second%s for a server: %s" % (
+                    self.settings.wait, "s" * (self.settings.wait != 1), reason))
+            self._debug(3, "waiting: %s" % reason)
+            yield from self._pause(min(delay, left))
+            delay = min(2 * delay, LONGEST_RETRY_DELAY)
+            self._own["waited_seconds"] = round(time.monotonic() - self._begin, 6)
+        yield from attempt(None)
+
+    @staticmethod
+    def _reason(error):
+        """Return in a few words why a try failed."""
+        text = error.reason() or error_text(error).partition(". try again")[0]
+        return "%s (%s)" % (text, error.remark) if error.remark else text
+
+    def _pause(self, seconds):
+        """Wait, in a task, and tell so once a second, for the line at a terminal."""
+        due, settings = time.monotonic() + seconds, self.settings
+        if seconds < 1:
+            yield from pause(seconds)
+            return
+        while time.monotonic() < due:
+            self.emit("waiting", {
+                "host": settings.client, "port": settings.port, "addresses": [], "again": True,
+                "connected": False, "seconds": max(0.0, self._end - time.monotonic())})
+            yield from pause(min(1.0, max(0.0, due - time.monotonic())))
+        self.emit("waiting", None)
+
+
 class Client(Driver):
     """Run one test against a server.
 
@@ -10852,11 +10965,10 @@ class Client(Driver):
         control, patience = self.control, CLOSING_TIMEOUT
         try:
             yield from self._prepare_test()
-            yield from control.reach(self._task, self.test)
+            yield from Patience(control, self.test).run(self._begin)
             if self.settings.connect_only:
                 self._tell_connection()
             else:
-                yield from self._exchange_parameters()
                 yield from self._create_streams()
                 yield from self._measure()
                 yield from self._exchange_results()
@@ -10888,6 +11000,13 @@ class Client(Driver):
             if size is not None or is_pipe(test.file):
                 parameters.bytes, parameters.time = size or 0, 0
                 test.amount.is_file = True
+
+    def _begin(self, limit):
+        """Reach the server, until it asks for the streams, in a task. limit: of reach()."""
+        yield from self.control.reach(self._task, self.test, limit)
+        if not self.settings.connect_only:
+            yield from self._exchange_parameters()
+            yield from self._take_facts()
 
     def _exchange_parameters(self):
         control, parameters = self.control, self.parameters
@@ -10943,7 +11062,6 @@ class Client(Driver):
                 self.emit("warning", text)
 
     def _create_streams(self):
-        yield from self._take_facts()
         for index in range(len(self.test.ids)):
             sock = yield from self._transport.dial(self, index)
             with on_error(sock.close):
@@ -13251,7 +13369,9 @@ class WaitingLine:
         if addresses:
             host += " (%s)" % ", ".join(addresses)
         verb, what = "waiting for", " to answer"
-        if not waiting["connected"]:
+        if waiting.get("again"):
+            verb, what = "trying", " again"
+        elif not waiting["connected"]:
             verb, what = ("connecting to" if waiting["addresses"] else "looking up"), ""
         return "%s %s port %d%s, for %.0f seconds more" % (
             verb, host, waiting["port"], what, waiting["seconds"])

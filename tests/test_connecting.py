@@ -226,6 +226,15 @@ class Waiting(unittest.TestCase):
             left = support.run(support.OURS + words)  # no terminal
             self.assertEqual(left.err, "")
 
+    def test_pauses_between_tries(self):
+        port = support.free_port()
+        text, status = self.at_a_terminal(("-c", "127.0.0.1", "-p", port, "--wait", "3.5"))
+        self.assertRegex(text, r"\rtrying 127\.0\.0\.1 port %d again, for 2 seconds more *\r"
+                         % port)
+        self.assertEqual((self.visible(text), status), (
+            "warning: waiting up to 3.5 seconds for a server: Connection refused (127.0.0.1 port"
+            " %d)\n" % port + REFUSED % ("127.0.0.1 port %d" % port), 1))
+
     def test_first_byte(self):
         def script(sock):
             receive(sock, 37)

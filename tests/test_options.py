@@ -15,7 +15,7 @@ import support
 USAGE = ("\nUsage: iperf3 [-s|-c host] [options]\n"
          "Try `iperf3 --help' for more information.\n")
 # Options of pyperf3 alone.
-OWN = ("loopback", "connect-only", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
+OWN = ("loopback", "connect-only", "wait", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
        "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "threads", "sendmmsg",
        "no-sendmmsg")
 # Settings that no option sets: they are no text for a command line.
@@ -317,7 +317,7 @@ class Captured(unittest.TestCase):
 
     def test_own_options_do_not_shorten_those_of_iperf3(self):
         for words in (["--lo"], ["--l"], ["--th"], ["--t"], ["--se"], ["--s"], ["--sen"],
-                      ["--no-"], ["--n"]):
+                      ["--no-"], ["--n"], ["--w"]):
             with self.subTest(words=words):
                 if words in (["--th"], ["--sen"]):  # iperf3 has none that begins so
                     with self.assertRaises(pyperf3.IperfError):
@@ -521,7 +521,7 @@ class Accepted(unittest.TestCase):
             " skip-rx-copy username rsa-public-key-path rsa-private-key-path"
             " authorized-users-path time-skew-threshold use-pkcs1-padding fq-rate pacing-timer"
             " connect-timeout idle-timeout rcv-timeout snd-timeout cntl-ka mptcp gsro debug help"
-            " loopback connect-only tls tls-ca tls-only tls-cert tls-key quic quic-iw"
+            " loopback connect-only wait tls tls-ca tls-only tls-cert tls-key quic quic-iw"
             " quic-secrets max-clients allow threads"
             " sendmmsg no-sendmmsg").split())
 
