@@ -305,6 +305,7 @@ class ManyInOneProcess(unittest.TestCase):
 import gc, os, signal, sys, threading, time
 import pyperf3
 def figures():
+    gc.collect()  # clients are in cycles; by chance 2.2 to 3.4 MB of them wait for it
     end = time.monotonic() + 20
     while server.places.connections and time.monotonic() < end:
         time.sleep(0.01)  # the last ones are closing
@@ -339,7 +340,7 @@ for count in (5, 20):
 after = figures()
 server.stop()
 thread.join(10)
-if after[0] > before[0] + 3000 or after[1:] != before[1:]:
+if after[0] > before[0] + 1500 or after[1:] != before[1:]:
     failures.append((before, after))
 for name in ("SIGINT", "SIGTERM", "SIGHUP"):
     if signal.getsignal(getattr(signal, name)) not in (
