@@ -39,6 +39,7 @@ Sections (each uses only what stands above it):
     quic            QUIC sockets, by an optional library
     statistics      counters to figures
     diagnosis       what the figures mean
+    checks          the figures held against limits that were asked for
     tasks           generators that wait, and the loop that runs them
     events          what a test tells, and the document made of it
     workers         the data plane: processes or threads, and the numbers they share
@@ -352,6 +353,7 @@ ERRORS = {
     908: "the server serves clients with --tls only",
     909: "unable to run in this program:",
     910: "wait valid values are 0 to %d seconds" % MAX_TIME,
+    911: "bogus value for a limit:",
 }
 
 
@@ -580,6 +582,16 @@ def format_units(count, letter):
     return "%s %s" % (digits % value, _UNITS[kind][power])
 
 
+def format_apart(one, other):
+    """Return two numbers as texts, with four digits or as many as tell one from the other."""
+    for digits in range(4, 18):
+        texts = ["%.*g" % (digits, each) if each < 10 ** digits else "%.0f" % each
+                 for each in (one, other)]
+        if texts[0] != texts[1] or one == other:
+            break
+    return texts
+
+
 ###############################################################################
 # settings ####################################################################
 ###############################################################################
@@ -765,6 +777,48 @@ def _network(text):
         raise IperfError(902, text)
 
 
+def _refused_limit(text, like):
+    return IperfError(911, "'%s' (it should be like %s)" % (text, like))
+
+
+def _least_rate(text):
+    """Return (bits per second, "up", "down" or None) of RATE[/up|/down]."""
+    rate, slash, direction = text.partition("/")
+    try:
+        value = parse_units(rate, 1000)
+    except IperfError:
+        value = -1
+    if value < 0 or (slash and direction not in ("up", "down")):
+        raise _refused_limit(text, "900M, 900M/up or 900M/down")
+    return value, direction or None
+
+
+def _share(text):
+    """Return the number of N%, or N."""
+    value = _seconds(text[:-1] if text.endswith("%") else text)
+    if value is None or not 0 <= value <= 100:
+        raise _refused_limit(text, "0.1%")
+    return value
+
+
+def _count_or_share(text):
+    """Return (number, unit) of N or N%."""
+    if text.endswith("%"):
+        return _share(text), "%"
+    if not text.isdigit() or len(text) > 18:
+        raise _refused_limit(text, "100 or 0.1%")
+    return int(text), "segments"
+
+
+def _milliseconds(text):
+    """Return the milliseconds of a time with its unit."""
+    match = _number_prefix(text, r"([0-9]*\.?[0-9]+)(us|ms|s)$")
+    if not match:
+        raise _refused_limit(text, "50ms, 800us or 1.5s")
+    # Rounded, lest 1.001s be less than 1001 ms.
+    return round(float(match.group(1)) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[match.group(2)], 9)
+
+
 def _debug_level(text):
     level = atoi(text)
     return level if level >= 0 else 4
@@ -897,6 +951,17 @@ OPTIONS = (
     _own("C", "--wait seconds",
          "try again for so long if the server is busy, or not there (yet); fractions are allowed",
          _bounded(_seconds, 0, MAX_TIME, 910), 0.0),
+    _own("C", "--min-bitrate #[KMGT][/up|/down]",
+         "end with status 4 if less bits per second of payload arrive, in each direction or the "
+         "one named; may be repeated", _least_rate, repeated=True),
+    _own("C", "--max-loss #%", "the same if more datagrams are lost (UDP)", _share),
+    _own("C", "--max-jitter #ms", "the same if the jitter is higher (UDP; us, ms, s)",
+         _milliseconds),
+    _own("C", "--max-retransmits #[%]",
+         "the same if TCP retransmits more segments, or more percent of those that it sends",
+         _count_or_share),
+    _own("C", "--max-rtt #ms", "the same if TCP's round trips take longer (us, ms, s)",
+         _milliseconds),
     _own("C", "--tls", "run control and TCP streams inside TLS"),
     _own("C", "--tls-ca file",
          "verify the server's name and certificate with these authorities (PEM); with --quic, "
@@ -1051,7 +1116,8 @@ _EXCLUDES = (
 )
 
 
-_FRACTIONS = ("interval", "wait")  # numbers that need not be whole
+# Numbers that need not be whole, or have to have a unit.
+_FRACTIONS = ("interval", "wait", "max_loss", "max_jitter", "max_rtt")
 
 
 class Settings:
@@ -6531,6 +6597,156 @@ def verdict_lines(verdict):
 
 
 ###############################################################################
+# checks ######################################################################
+###############################################################################
+# Limits that a client was given, and its figures held against them: pure functions
+# of the end object. Nothing here prints.
+
+Limit = collections.namedtuple("Limit", "name bound unit direction")
+Limit.__doc__ = """What one option (--min-..., --max-...) asks for.
+
+name: the option's; bound: the value that is still good, in `unit`; direction: "up" (the client
+sends), "down" or None: each.
+"""
+
+LIMIT_MISSED = 4  # exit status of a test that ran, and missed a limit
+
+
+def limits_of(settings):
+    """Return the Limits that a client's Settings ask for."""
+    limits = [Limit("min-bitrate", rate, "bit/s", direction)
+              for rate, direction in settings.min_bitrate]
+    if settings.max_loss is not None:
+        limits.append(Limit("max-loss", settings.max_loss, "%", None))
+    if settings.max_jitter is not None:
+        limits.append(Limit("max-jitter", settings.max_jitter, "ms", None))
+    if settings.max_retransmits is not None:
+        limits.append(Limit("max-retransmits", *settings.max_retransmits, direction=None))
+    if settings.max_rtt is not None:
+        limits.append(Limit("max-rtt", settings.max_rtt, "ms", None))
+    return limits
+
+
+class _Unknown(Exception):
+    """A figure is not there; str() is why."""
+
+
+def check_figures(limits, end, sums):
+    """Return what Limits come to, as end.pyperf3.checks has it: dicts, one for each direction.
+
+    end: the end object of a client's test that went well; sums: the Totals of each direction.
+    `figure` is what was compared; `value` is None, and `reason` why, if it is not known: which is
+    never a pass.
+    """
+    checks = []
+    for limit in limits:
+        found = False
+        for suffix, totals in zip(DIRECTIONS, sums):
+            direction = "up" if totals.sender else "down"
+            if limit.direction in (None, direction):
+                checks.append(_check(limit, direction, end, suffix, totals))
+                found = True
+        if not found:
+            checks.append(_check(limit, limit.direction, end, None, None))
+    return checks
+
+
+def _check(limit, direction, end, suffix, totals):
+    """Return the outcome of one Limit in one direction, whose sums' names end in `suffix`."""
+    check = collections.OrderedDict((
+        ("name", limit.name), ("limit", limit.bound), ("value", None), ("unit", limit.unit),
+        ("state", "unknown"), ("direction", direction), ("figure", None)))
+    try:
+        if suffix is None:
+            raise _Unknown("nothing was sent%s" % (" " + direction if direction else ""))
+        value, check["figure"] = _FIGURES[limit.name](limit, end, suffix, totals)
+    except _Unknown as unknown:
+        check["reason"] = str(unknown)
+        return check
+    good = value >= limit.bound if limit.name.startswith("min-") else value <= limit.bound
+    check["value"], check["state"] = value, "ok" if good else "failed"
+    return check
+
+
+def _received_rate(limit, end, suffix, totals):
+    return end["sum_received" + suffix]["bits_per_second"], "received"
+
+
+def _lost_share(limit, end, suffix, totals):
+    if "sum" + suffix not in end:
+        raise _Unknown("only a test of UDP tells what was lost")
+    if totals.lost is None:
+        raise _Unknown("the receiving end did not tell")
+    if not totals.received_bytes:  # and what is missing shows by the numbers of what arrives
+        if not totals.sent_packets:
+            raise _Unknown("nothing was sent")
+        return 100.0, "nothing arrived"
+    return end["sum" + suffix]["lost_percent"], "counted on arrival"
+
+
+def _jitter(limit, end, suffix, totals):
+    if "sum" + suffix not in end:
+        raise _Unknown("only a test of UDP has a jitter")
+    if totals.received_packets < 2 or not totals.received_bytes:
+        raise _Unknown("nothing arrived")
+    return end["sum" + suffix]["jitter_ms"], "measured on arrival"
+
+
+def _of_senders(end, sender, name):
+    """Return a member of end.pyperf3.limits of each stream that this end sends, or receives.
+
+    None if it is not known of all: the other end's figures are not there.
+    """
+    values = [row.get(name) for row in end.get("pyperf3", {}).get("limits", ())
+              if sender and row["sender"]]
+    return values if values and None not in values else None
+
+
+def _retransmits(limit, end, suffix, totals):
+    if "sum" + suffix in end:
+        raise _Unknown("UDP sends nothing again")
+    count = end["sum_sent" + suffix].get("retransmits")
+    if count is None:
+        raise _Unknown("the sending end did not tell")
+    if limit.unit != "%":
+        return count, "at the sending end"
+    segments = sum(_of_senders(end, totals.sender, "segments_sent") or ())
+    if not segments:
+        raise _Unknown("the sending end did not tell how many segments it sent")
+    return percent(count, segments), "at the sending end"
+
+
+def _round_trip(limit, end, suffix, totals):
+    if "sum" + suffix in end:
+        raise _Unknown("UDP has no round trips")
+    medians = _of_senders(end, totals.sender, "rtt_p50_us")
+    if medians:
+        return max(medians) / 1000.0, "median at the sending end"
+    means = [row["sender"].get("mean_rtt") for row in end["streams"]
+             if row["sender"]["sender"] == totals.sender]
+    if not means or not all(means):  # iperf3: 0 of what this end does not send
+        raise _Unknown("the sending end did not tell")
+    return max(means) / 1000.0, "mean at the sending end"
+
+
+# What each limit is compared with: functions of (limit, end object, end of its sums' names, Totals)
+# that return the value and what it is. Raise _Unknown.
+_FIGURES = {
+    "min-bitrate": _received_rate,
+    "max-loss": _lost_share,
+    "max-jitter": _jitter,
+    "max-retransmits": _retransmits,
+    "max-rtt": _round_trip,
+}
+
+
+def status_of_checks(checks):
+    """Return the exit status that they call for."""
+    states = [check["state"] for check in checks]
+    return LIMIT_MISSED if "failed" in states else 1 if "unknown" in states else 0
+
+
+###############################################################################
 # tasks #######################################################################
 ###############################################################################
 # The control plane. A conversation is a generator that yields a Wait for what it
@@ -7035,7 +7251,8 @@ class Event(dict):
 
     start, interval, end, error, server_output_text, server_output_json: as in iperf3's
     --json-stream. Others are for text and the document: version, listening, waiting (once a second
-    for a connection; at last with no data), connecting, asked, accepted, connected, debug, done
+    for a connection; at last with no data), connecting, asked, accepted, connected, debug,
+    diagnosis (behind the end: members for end.pyperf3), done
     (always the last of a test; `ok` tells how it went). `server` tells the side; a server's events
     carry `test`, the number of the test.
     """
@@ -7047,6 +7264,11 @@ class Event(dict):
         if self._text is None:
             self._text = JsonText(encode_json(self["data"], 2))
         return self._text
+
+
+def with_own(end, members):
+    """Return an end object with more members of ours."""
+    return dict(end, pyperf3=dict(end.get("pyperf3", ()), **members))
 
 
 def first_facts():
@@ -7076,11 +7298,9 @@ class Document:
         if name == "interval":
             self._add_interval(event)
         elif name == "end" and self._left_out:
-            self._members["end"] = dict(data, pyperf3=dict(
-                data.get("pyperf3", ()), intervals_left_out=self._left_out))
+            self._members["end"] = with_own(data, {"intervals_left_out": self._left_out})
         elif name == "diagnosis":
-            end = self._members["end"]
-            end["pyperf3"] = dict(end.get("pyperf3", ()), **data)
+            self._members["end"] = with_own(self._members["end"], data)
         elif name in ("version", "asked", "connecting", "accepted", "start"):
             self._members["start"] = data
         elif name == "done":
@@ -10319,10 +10539,11 @@ class Test:
         return self.remote.streams.get(stream.id) if self.remote else None
 
     def emit_end(self, known=True):
-        """Report the summary, or with known=False that there is none."""
+        """Report the summary, or with known=False that there is none; returns it."""
         summary = Summary(self) if known else None
         self.emit("end", summary.end if known else {}, rows=summary.rows if known else [],
                   parallel=self.parameters.parallel, bidir=self.parameters.bidirectional)
+        return summary
 
     def settle(self):
         """Wait, in a task, for what is still on its way to a file. Raises IperfError 14."""
@@ -11165,22 +11386,31 @@ class Client(Driver):
     def _tell_connection(self):
         """Report the connection, which is all that --connect-only tests."""
         self.emit("connection", dict(self.test.own))
-        self.emit("end", {"pyperf3": dict(self.test.own)})
+        end = self.emit("end", {"pyperf3": dict(self.test.own)})["data"]
+        self._check_limits(end, ())
 
     def _summarize(self):
         """Report the end of a test that went well, in a task. Raises IperfError 14."""
         yield from self.test.settle()
         self.test.emit_last_interval()
-        self._emit_summary(True)
+        summary = self._emit_summary(True)
+        self._check_limits(summary.end, [rows[-1].totals for rows in summary.rows])
+
+    def _check_limits(self, end, sums):
+        """Report what the limits come to that were asked for. end, sums: of check_figures()."""
+        checks = check_figures(limits_of(self.settings), end, sums)
+        if checks:
+            self.emit("diagnosis", {"checks": checks})
 
     def _emit_summary(self, known):
-        """Emit what the server printed, if that was asked for, and the end object."""
+        """Emit what the server printed, if that was asked for, and the end; returns the Summary."""
         output = self.test.remote and self.test.remote.output
         if output and self.parameters.get_server_output:
             self.emit(output[0], output[1])
-        self.test.emit_end(known)
+        summary = self.test.emit_end(known)
         if known:
             self.test.emit_diagnosis()
+        return summary
 
     def _done(self, ok):
         self._reported = True
@@ -12610,9 +12840,6 @@ class TextRenderer:
             encode_json(event["data"], 0))]
         return []
 
-    def _on_diagnosis(self, event):
-        return [printable(line) for line in verdict_lines(event["data"]["verdict"])]
-
     def _on_done(self, event):
         if event["ok"] and not event.get("server") and not event.get("brief"):
             return ["", "iperf Done."]
@@ -12699,6 +12926,30 @@ class TextRenderer:
                 lines += self._congestion_lines(data, number)
             lines, self._server_output = lines + self._server_output, []
         return lines
+
+    def _on_diagnosis(self, event):
+        lines = verdict_lines(event["data"].get("verdict", ()))
+        lines += [self._check_line(check) for check in event["data"].get("checks", ())]
+        return [printable(line) for line in lines]
+
+    def _check_line(self, check):
+        """Return the line about a limit, without `sender`: some read the last that has it."""
+        head = "Check " + check["name"]
+        if self._bidir and check["direction"]:
+            head += " " + check["direction"]
+        value, bound, unit = check["value"], check["limit"], check["unit"]
+        if unit == "bit/s":
+            power = next((power for power in (3, 2, 1) if bound >= 1000 ** power), 0)
+            value, bound = (each and each / 1000.0 ** power for each in (value, bound))
+            unit = ("", "K", "M", "G")[power] + unit
+        unit = " " + unit if unit != "%" else "%"
+        if check["state"] == "unknown":
+            return "%s: unknown: %s (limit %s%s)" % (head, check["reason"], "%.6g" % bound, unit)
+        value, bound = format_apart(value, bound)
+        good, least = check["state"] == "ok", check["name"].startswith("min-")
+        sign = {(True, True): ">=", (True, False): "<=", (False, True): "<"}.get((good, least), ">")
+        return (head + (": %s %s %s%s ok (%s)" if good else ": FAILED: %s %s %s%s (%s)")
+                % (value, sign, bound, unit, check["figure"]))
 
     def _own_lines(self, event):
         """Return the lines about what iperf3 does not know: QUIC, encryption's cost, drops.
@@ -12802,8 +13053,7 @@ class JsonStreamRenderer:
         if name == "end":
             self._end = event["data"]  # it is always the last
         elif name == "diagnosis":
-            self._end = dict(self._end, pyperf3=dict(self._end.get("pyperf3", ()),
-                                                     **event["data"]))
+            self._end = with_own(self._end, event["data"])
         elif name == "done":
             lines.append(self._line(event, "end", self._end))
         elif name in self._EVENTS:
@@ -13244,6 +13494,7 @@ class Output:
         self._lost_log = None  # the OSError that broke one that was opened anew
         self._stamp = None
         self.patience = None  # seconds that drain() waits for readers, None for ever
+        self.broken_status = 0  # exit status if a reader goes
         self.log_is_text = True  # not to be JSON
 
     @property
@@ -13336,7 +13587,7 @@ class Output:
             log.close()
             self._log = None
         if error is None or isinstance(error, BrokenPipeError):
-            return None if error is None else 0
+            return None if error is None else self.broken_status
         self.complain([error_line("error - unable to write to %s: %s" % (
             "the log file" if log is not None else "standard output", error.strerror))])
         self.drain()
@@ -13586,16 +13837,20 @@ class Signals:
 def run_driver(driver, settings, output, daemon=None):
     """Run a client or server, print its events. Returns the exit status."""
     printer = Printer(driver, settings, output)
+    # With limits only checks that were made, and told, are a success.
+    status = output.broken_status = 1 if limits_of(settings) else 0
     with Signals(driver) as signals:
         for event in driver:
             printer.print(event)
+            if event["event"] == "diagnosis":
+                status = status_of_checks(event["data"].get("checks", ()))
             if daemon is not None and event["event"] == "listening":
                 daemon.detach()
         count = signals.count
         output.patience = CLOSING_TIMEOUT if count and settings.server else None
         output.drain(lambda: signals.count > count)
         output.patience = CLOSING_TIMEOUT
-    return 1 if isinstance(driver.error, IperfError) else 0
+    return 1 if isinstance(driver.error, IperfError) else status
 
 
 def run_server(settings, output, daemon=None):
@@ -13855,7 +14110,7 @@ def main(argv=None):
         output.complain([error_line(as_failure(error))])
         status = 1
     broken = output.close()
-    return status if broken is None else broken
+    return status if broken is None else broken and max(broken, status)
 
 
 def run_command_line(argv, output):

@@ -15,7 +15,8 @@ import support
 USAGE = ("\nUsage: iperf3 [-s|-c host] [options]\n"
          "Try `iperf3 --help' for more information.\n")
 # Options of pyperf3 alone.
-OWN = ("loopback", "connect-only", "wait", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
+OWN = ("loopback", "connect-only", "wait", "min-bitrate", "max-loss", "max-jitter",
+       "max-retransmits", "max-rtt", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
        "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "threads", "sendmmsg",
        "no-sendmmsg")
 # Settings that no option sets: they are no text for a command line.
@@ -521,7 +522,8 @@ class Accepted(unittest.TestCase):
             " skip-rx-copy username rsa-public-key-path rsa-private-key-path"
             " authorized-users-path time-skew-threshold use-pkcs1-padding fq-rate pacing-timer"
             " connect-timeout idle-timeout rcv-timeout snd-timeout cntl-ka mptcp gsro debug help"
-            " loopback connect-only wait tls tls-ca tls-only tls-cert tls-key quic quic-iw"
+            " loopback connect-only wait min-bitrate max-loss max-jitter max-retransmits max-rtt"
+            " tls tls-ca tls-only tls-cert tls-key quic quic-iw"
             " quic-secrets max-clients allow threads"
             " sendmmsg no-sendmmsg").split())
 
@@ -567,9 +569,11 @@ class AsModule(unittest.TestCase):
                    "rsa_public_key_path": "k", "rsa_private_key_path": "k",
                    "authorized_users_path": "u", "password": "p", "passphrase": "p",
                    "rcv_timeout": 700, "tls_ca": "a", "tls_cert": "c", "tls_key": "k",
-                   "allow": "192.0.2.0/24", "quic_secrets": "s"}
+                   "allow": "192.0.2.0/24", "quic_secrets": "s", "max_rtt": "7ms",
+                   "max_jitter": "7ms"}
         read = {"bitrate": (7, 0), "server_bitrate_limit": (7, 5.0), "affinity": (7, None),
-                "xbind": ("7",), "cntl_ka": (7, 0, 0),
+                "xbind": ("7",), "cntl_ka": (7, 0, 0), "min_bitrate": ((7, None),),
+                "max_retransmits": (7, "segments"), "max_rtt": 7.0, "max_jitter": 7.0,
                 "allow": (ipaddress.ip_network("192.0.2.0/24"),)}
         pairs = {"username": "rsa_public_key_path", "rsa_private_key_path": "authorized_users_path"}
         pairs.update((other, name) for name, other in list(pairs.items()))
