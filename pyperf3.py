@@ -6722,9 +6722,10 @@ def _round_trip(limit, end, suffix, totals):
     medians = _of_senders(end, totals.sender, "rtt_p50_us")
     if medians:
         return max(medians) / 1000.0, "median at the sending end"
+    # iperf3: with --bidir it is there of what this end receives, but is no sender's.
     means = [row["sender"].get("mean_rtt") for row in end["streams"]
-             if row["sender"]["sender"] == totals.sender]
-    if not means or not all(means):  # iperf3: 0 of what this end does not send
+             if totals.sender and row["sender"]["sender"]]
+    if not means or not all(means):
         raise _Unknown("the sending end did not tell")
     return max(means) / 1000.0, "mean at the sending end"
 

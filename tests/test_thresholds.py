@@ -124,6 +124,8 @@ class Figures(unittest.TestCase):
         end = tcp_end(limits={"segments_sent": 10 ** 6, "rtt_p50_us": 5}, sender=False, mean_rtt=0)
         for line in ("--max-retransmits 100%", "--max-rtt 1s"):
             self.assertState(line, end, "unknown", totals(False))
+            end["streams"][0]["sender"]["mean_rtt"] = 5  # with --bidir
+            self.assertState(line, end, "unknown", totals(False))
 
     def test_rtt_at_its_limit_and_beside_it(self):
         for value, state in ((49999, "ok"), (50000, "ok"), (50001, "failed")):
