@@ -12945,7 +12945,8 @@ class TextRenderer:
             unit = ("", "K", "M", "G")[power] + unit
         unit = " " + unit if unit != "%" else "%"
         if check["state"] == "unknown":
-            return "%s: unknown: %s (limit %s%s)" % (head, check["reason"], "%.6g" % bound, unit)
+            bound, _ = format_apart(bound, bound)
+            return "%s: unknown: %s (limit %s%s)" % (head, check["reason"], bound, unit)
         value, bound = format_apart(value, bound)
         good, least = check["state"] == "ok", check["name"].startswith("min-")
         sign = {(True, True): ">=", (True, False): "<=", (False, True): "<"}.get((good, least), ">")

@@ -337,6 +337,15 @@ class Runs(support.ServerCase):
         self.assertEqual((left.code, left.out.split("\n")[2]), (
             1, "Check min-bitrate: unknown: nothing was sent (limit 1 Kbit/s)"), left)
 
+    def test_a_system_that_does_not_tell(self):
+        left = support.run(support.with_limits(_SOCKET_TCP_INFO=None) + (
+            "-c", "127.0.0.1", "-p", self.port, "-n", "1M", "--max-rtt", "9s",
+            "--max-retransmits", "1000000", "--min-bitrate", "1"))
+        self.assertEqual((left.code, left.err), (1, ""), left)
+        self.assertIn("\nCheck max-retransmits: unknown: the sending end did not tell (limit 1000000"
+                      " segments)\nCheck max-rtt: unknown: the sending end did not tell (limit 9000"
+                      " ms)\n", left.out)
+
     def test_loopback(self):
         left = support.run(support.OURS + ("--loopback", "-n", "1M", "--min-bitrate", "100000G"))
         self.assertEqual(left.code, 4, left)
