@@ -581,7 +581,7 @@ class Lacking(unittest.TestCase):
         self.assertEqual((left.code, left.err), (0, ""), left)
 
     def test_no_retransmit_column_where_the_system_has_no_count(self):
-        code = ("import sys; sys.argv[0] = 'x'; import pyperf3; pyperf3._TCP_INFO = None;"
+        code = ("import sys; sys.argv[0] = 'x'; import pyperf3; pyperf3._SOCKET_TCP_INFO = None;"
                 " sys.exit(pyperf3.main(sys.argv))")
         env = support.environment(PYTHONPATH=support.LIBRARY)
         for mode in ((), ("-R",)):
