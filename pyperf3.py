@@ -1182,7 +1182,9 @@ class Settings:
     @property
     def asks_for_facts(self):
         """Whether what is asked for takes what the other end knows of itself."""
-        return self.verdict
+        share = self.max_retransmits is not None and self.max_retransmits[1] == "%"
+        return (self.verdict or self.max_rtt is not None
+                or (share and (self.reverse or self.bidirectional)))
 
     @property
     def timed(self):
@@ -6672,7 +6674,7 @@ def _received_rate(limit, end, suffix, totals):
     return end["sum_received" + suffix]["bits_per_second"], "received"
 
 
-def _lost_share(limit, end, suffix, totals):
+def _lost_percent(limit, end, suffix, totals):
     if "sum" + suffix not in end:
         raise _Unknown("only a test of UDP tells what was lost")
     if totals.lost is None:
@@ -6693,13 +6695,15 @@ def _jitter(limit, end, suffix, totals):
 
 
 def _of_senders(end, sender, name):
-    """Return a member of end.pyperf3.limits of each stream that this end sends, or receives.
+    """Return a figure of each stream that this end sends, or receives: what its sender knows.
 
-    None if it is not known of all: the other end's figures are not there.
+    () if it is not known of all.
     """
-    values = [row.get(name) for row in end.get("pyperf3", {}).get("limits", ())
-              if sender and row["sender"]]
-    return values if values and None not in values else None
+    rows = end.get("pyperf3", {}).get("limits" if sender else "remote_limits", ())
+    values = [row.get(name) for row in rows if row["sender"]]
+    # What the other end tells may be anything.
+    good = all(isinstance(value, (int, float)) and 0 <= value < 2 ** 63 for value in values)
+    return values if good else ()
 
 
 def _retransmits(limit, end, suffix, totals):
@@ -6710,7 +6714,7 @@ def _retransmits(limit, end, suffix, totals):
         raise _Unknown("the sending end did not tell")
     if limit.unit != "%":
         return count, "at the sending end"
-    segments = sum(_of_senders(end, totals.sender, "segments_sent") or ())
+    segments = sum(_of_senders(end, totals.sender, "segments_sent"))
     if not segments:
         raise _Unknown("the sending end did not tell how many segments it sent")
     return percent(count, segments), "at the sending end"
@@ -6720,7 +6724,7 @@ def _round_trip(limit, end, suffix, totals):
     if "sum" + suffix in end:
         raise _Unknown("UDP has no round trips")
     medians = _of_senders(end, totals.sender, "rtt_p50_us")
-    if medians:
+    if medians and min(medians) > 0:
         return max(medians) / 1000.0, "median at the sending end"
     # iperf3: with --bidir it is there of what this end receives, but is no sender's.
     means = [row["sender"].get("mean_rtt") for row in end["streams"]
@@ -6734,7 +6738,7 @@ def _round_trip(limit, end, suffix, totals):
 # that return the value and what it is. Raise _Unknown.
 _FIGURES = {
     "min-bitrate": _received_rate,
-    "max-loss": _lost_share,
+    "max-loss": _lost_percent,
     "max-jitter": _jitter,
     "max-retransmits": _retransmits,
     "max-rtt": _round_trip,

@@ -524,7 +524,7 @@ class Accepted(unittest.TestCase):
             " connect-timeout idle-timeout rcv-timeout snd-timeout cntl-ka mptcp gsro debug help"
             " loopback connect-only wait min-bitrate max-loss max-jitter max-retransmits max-rtt"
             " tls tls-ca tls-only tls-cert tls-key quic quic-iw"
-            " quic-secrets max-clients allow threads"
+            " quic-secrets max-clients allow verdict threads"
             " sendmmsg no-sendmmsg").split())
 
     def test_warnings(self):

@@ -127,6 +127,28 @@ class Figures(unittest.TestCase):
             end["streams"][0]["sender"]["mean_rtt"] = 5  # with --bidir
             self.assertState(line, end, "unknown", totals(False))
 
+    def test_what_the_other_end_tells(self):
+        def end(**facts):
+            end = tcp_end(sender=False, mean_rtt=0)
+            end["pyperf3"]["remote_limits"] = [dict(facts, sender=True, socket=4)]
+            return end
+        self.assertState("--max-rtt 50ms", end(rtt_p50_us=50000), "ok", totals(False))
+        self.assertState("--max-rtt 50ms", end(rtt_p50_us=50001), "failed", totals(False))
+        self.assertState("--max-retransmits 0.7%", end(segments_sent=1000), "ok", totals(False))
+        self.assertState("--max-retransmits 0.7%", end(segments_sent=999), "failed", totals(False))
+        for value in (None, "1", [1], {}, -1, float("nan"), float("inf"), 2 ** 64, 0, False):
+            self.assertState("--max-rtt 50ms", end(rtt_p50_us=value), "unknown", totals(False))
+            self.assertState("--max-retransmits 100%", end(segments_sent=value), "unknown",
+                             totals(False))
+
+    def test_the_other_end_is_asked_only_for_what_it_alone_knows(self):
+        for line, asks in (
+                ("", False), ("--min-bitrate 1 --max-loss 1% --max-jitter 1ms -R", False),
+                ("-R --max-retransmits 5", False), ("--max-retransmits 5%", False),
+                ("-R --max-retransmits 5%", True), ("--bidir --max-retransmits 5%", True),
+                ("--max-rtt 1ms", True), ("-R --max-rtt 1ms", True)):
+            self.assertEqual(settings(line).asks_for_facts, asks, line)
+
     def test_rtt_at_its_limit_and_beside_it(self):
         for value, state in ((49999, "ok"), (50000, "ok"), (50001, "failed")):
             for limit in ("50ms", "50000us", "0.05s", ".05s"):
@@ -304,6 +326,11 @@ class Runs(support.ServerCase):
                 ("-n 1M --max-loss 0% --min-bitrate 100000G", 4,
                  [("min-bitrate", "up", "failed"), ("max-loss", "up", "unknown")]),
                 ("-n 1M --tls --min-bitrate 1", 0, [("min-bitrate", "up", "ok")]),
+                ("-n 1M -R --max-rtt 9s --max-retransmits 100%", 0,
+                 [("max-retransmits", "down", "ok"), ("max-rtt", "down", "ok")]),
+                ("-n 1M --bidir -P 2 --max-rtt 1us --max-retransmits 100%", 4,
+                 [("max-retransmits", "up", "ok"), ("max-retransmits", "down", "ok"),
+                  ("max-rtt", "up", "failed"), ("max-rtt", "down", "failed")]),
                 ("-u -n 100K -b 10M --max-loss 0 --max-jitter 10s", 0,
                  [("max-loss", "up", "ok"), ("max-jitter", "up", "ok")]),
                 ("-u -n 100K -b 10M -R --max-loss 0 --max-jitter 0us --min-bitrate 1K", 4,
