@@ -11006,6 +11006,21 @@ class ControlConnection(Debugging):
             raise IperfError(120)
         raise IperfError(110, (yield from self._what_came(state)))
 
+    def take_facts(self, test):
+        """Take what the server tells of its host, until it wants the streams, in a task.
+
+        Only a pyperf3 tells anything, and only if it was asked. It goes to the Test.
+        """
+        test.remote_host, test.tells = None, False
+        state = yield from self.expect(CREATE_STREAMS, also=FACTS if test.parameters.facts
+                                       else None)
+        if state == FACTS:
+            document = yield from read_frame(
+                self.sock, time.monotonic() + REPLY_TIMEOUT, MAX_FACTS, 117)
+            self._debug_document("get_facts", document)
+            test.remote_host, test.tells = clean_facts(document), True
+            yield from self.expect(CREATE_STREAMS)
+
     def or_server_error(self, step):
         """Run a step (a generator); if it fails, prefer what the server has to say about it."""
         try:
@@ -11232,7 +11247,7 @@ class Client(Driver):
         yield from self.control.reach(self._task, self.test, limit)
         if not self.settings.connect_only:
             yield from self._exchange_parameters()
-            yield from self._take_facts()
+            yield from self.control.take_facts(self.test)
 
     def _exchange_parameters(self):
         control, parameters = self.control, self.parameters
@@ -11293,21 +11308,6 @@ class Client(Driver):
             with on_error(sock.close):
                 yield from self.control.or_server_error(self._add_stream(sock))
         yield from self._await_workers()
-
-    def _take_facts(self):
-        """Take what the server tells of its host, until it wants the streams, in a task.
-
-        Only a pyperf3 tells anything, and only if it was asked.
-        """
-        control, test = self.control, self.test
-        asked = self.parameters.facts
-        state = yield from control.expect(CREATE_STREAMS, also=FACTS if asked else None)
-        if state == FACTS:
-            document = yield from read_frame(
-                control.sock, time.monotonic() + REPLY_TIMEOUT, MAX_FACTS, 117)
-            self._debug_document("get_facts", document)
-            test.remote_host, test.tells = clean_facts(document), True
-            yield from control.expect(CREATE_STREAMS)
 
     def _add_stream(self, sock):
         self.test.add_stream(sock)

@@ -131,6 +131,22 @@ class TwoHosts(unittest.TestCase):
                          if name.endswith("dropped_packets")}
                 self.assertEqual(set(drops.values()), {0})
 
+    def test_limits_on_a_slow_link(self):
+        for words, status, states in (
+                ("-t 2 --min-bitrate 14M --max-rtt 1s", 0, ["ok", "ok"]),
+                ("-t 2 --min-bitrate 20M --max-rtt 1ms", 4, ["failed", "failed"]),
+                ("-t 2 -R --min-bitrate 20M/down --max-rtt 1s", 4, ["failed", "ok"]),
+                ("-t 2 -R --min-bitrate 14M --max-rtt 1ms", 4, ["ok", "failed"]),
+                ("-u -t 1 -b 80M --max-loss 30% --min-bitrate 14M", 4, ["ok", "failed"]),
+                ("-u -t 1 -b 80M -R --max-loss 90% --max-jitter 1s", 0, ["ok", "ok"]),
+                ("-u -t 1 -b 5M --max-loss 0% --max-jitter 1s", 0, ["ok", "ok"])):
+            with self.subTest(words=words):
+                left = support.run(support.inside(self.a) + support.OURS
+                                   + ("-J", "-c", "10.9.0.2") + tuple(words.split()))
+                checks = left.json()["end"]["pyperf3"]["checks"]
+                self.assertEqual([each["state"] for each in checks], states, checks)
+                self.assertEqual(left.code, status)
+
     def test_large_datagrams_are_fragmented_unless_that_is_forbidden(self):
         command = support.inside(self.a) + support.OURS + ("-u", "-c", "10.9.0.2", "-b", "5M", "-l",
                                                         "4000", "-n", "40000", "-J")

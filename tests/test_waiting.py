@@ -379,6 +379,7 @@ class Module(unittest.TestCase):
 
         def script(sock):
             seen.append(time.monotonic())
+            fakes.receive(sock, 37)
             sock.sendall(b"\xff")
             sock.close()
         with fakes.FakeServer(script) as server:
@@ -389,7 +390,7 @@ class Module(unittest.TestCase):
         pauses = [after - before for before, after in zip(seen, seen[1:])]
         for pause, least in zip(pauses, (0.1, 0.2, 0.4, 0.8, 1.6)):
             self.assertGreaterEqual(pause, least)
-        self.assertEqual(len(seen), 7)  # 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 4 s
+        self.assertIn(len(seen), (6, 7))  # 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 4 s; one less if busy
         self.assertGreaterEqual(seen[-1] - seen[0], 3.9)
 
 
