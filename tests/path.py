@@ -452,13 +452,15 @@ class Path:
 class Pace:
     """Copy a pipe at a steady rate, in a process of its own. Use it in a `with`.
 
-    source, sink: paths; a pipe is opened so that neither end waits for the other. before: what goes
-    before the command. The process ends with the `with`, or is killed with the namespace.
+    rate: bits/s; steps: a second, in which it is copied. source, sink: paths; a pipe is opened so
+    that neither end waits for the other. before: what goes before the command. The process ends
+    with the `with`, or is killed with the namespace.
     """
 
-    def __init__(self, rate, source, sink, before=()):
+    def __init__(self, rate, steps, source, sink, before=()):
         self._words = tuple(before) + (
-            sys.executable, "-I", "-S", "-B", os.path.abspath(__file__), "--pace", str(rate))
+            sys.executable, "-I", "-S", "-B", os.path.abspath(__file__),
+            "--pace", str(rate), "--steps", str(steps))
         self._files = source, sink
 
     def __enter__(self):
@@ -473,15 +475,15 @@ class Pace:
         self._process.wait()
 
 
-def pace(rate, source=0, sink=1):
-    """Copy a descriptor to another at `rate` bits/s, a hundred times a second."""
-    step = max(1, int(rate / 800))
+def pace(rate, steps, source=0, sink=1):
+    """Copy a descriptor to another at `rate` bits/s, in so many steps a second."""
+    step = max(1, int(rate / 8 / steps))
     due = time.monotonic()
     while True:
         wait = due - time.monotonic()
         if wait > 0.0:
             time.sleep(wait)
-        elif wait < -0.1:
+        elif wait < -2.0 / steps:
             due = time.monotonic()  # the other end was slower: what it missed is not made up for
         data = os.read(source, step)
         if not data:
@@ -491,8 +493,8 @@ def pace(rate, source=0, sink=1):
             data = data[os.write(sink, data):]
 
 
-# path: the arguments of Path; client: more arguments of the client; feed, drain: bits/s at which
-# the client's file is written, the server's is read (-F with a named pipe).
+# path: the arguments of Path; client: more arguments of the client; feed, drain: (bits/s, steps a
+# second) in which the client's file is written, the server's is read (-F with a named pipe).
 Preset = collections.namedtuple("Preset", "says path client feed drain")
 
 
@@ -512,12 +514,15 @@ PRESETS = {
                               server_sysctl={RECEIVE: "4096 16384 16384"}, **SLOW_LINE),
     "receiver_window_long": preset("64 kB to receive into, 100 ms",
                                    server_sysctl={RECEIVE: "4096 65536 65536"}, **LONG_LINE),
-    "receiver_slow": preset("the receiver reads 4 Mbit/s", drain=4e6, **SLOW_LINE),
+    "receiver_slow": preset("the receiver reads 4 Mbit/s", drain=(4e6, 100), **SLOW_LINE),
     "send_buffer": preset("8 kB to send from, 20 ms",
                           client_sysctl={SEND: "4096 8192 8192"}, **SLOW_LINE),
     "send_buffer_long": preset("64 kB to send from, 100 ms",
                                client_sysctl={SEND: "4096 65536 65536"}, **LONG_LINE),
-    "application": preset("the sender is given 3 Mbit/s by a pipe", feed=3e6, **SLOW_LINE),
+    "application": preset("the sender is given 3 Mbit/s by a pipe, in bursts",
+                          feed=(3e6, 10), **SLOW_LINE),
+    "application_steady": preset("the same in small parts, so that some always is on its way",
+                                 feed=(3e6, 100), **SLOW_LINE),
     "sender_rate": preset("-b 3M", client="-C reno -b 3M", **SLOW_LINE),
     "random_loss": preset("1 % of the packets vanish, 100 ms",
                           delay=0.050, loss=0.01, back={"loss": 0.0}),
@@ -564,10 +569,12 @@ class Scene:
                 os.mkfifo(pipe)
             if self.preset.feed:
                 self.client += ("-F", pipe)
-                stack.enter_context(Pace(self.preset.feed, "/dev/zero", pipe, self.path.client))
+                stack.enter_context(Pace(*self.preset.feed + (
+                    "/dev/zero", pipe, self.path.client)))
             if self.preset.drain:
                 self.server += ("-F", pipe)
-                stack.enter_context(Pace(self.preset.drain, pipe, "/dev/null", self.path.server))
+                stack.enter_context(Pace(*self.preset.drain + (
+                    pipe, "/dev/null", self.path.server)))
             self._stack = stack.pop_all()
         return self
 
@@ -654,6 +661,8 @@ def make_parser():
     parser.add_argument("--list", action="store_true", help="print the presets")
     parser.add_argument("--pace", metavar="BIT/S", type=RATE,
                         help="only copy standard input to standard output so fast")
+    parser.add_argument("--steps", metavar="N", type=int, default=100,
+                        help="a second, in which --pace copies (%(default)s)")
     parser.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER,
                         help="runs in the client's namespace; a shell, where there is none")
     return parser
@@ -781,7 +790,7 @@ def main(arguments):
         return 0
     if options.pace:
         with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-            pace(options.pace)
+            pace(options.pace, options.steps)
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
