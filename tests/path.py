@@ -352,8 +352,8 @@ class Path:
     The settings of both directions are those of Line; back: {setting: value} of the way to the
     client, where it differs. queue: 100 ms of the rate, at least 15000 bytes, unless given. veth:
     no forwarder, so rates and queues only; offload: TCP may hand several segments to a device as
-    one. mtu: of both devices. sysctl, client_sysctl, server_sysctl: {name: value} of both, or of one
-    namespace. seed: the same packets are lost with the same seed.
+    one. mtu: of both devices. sysctl, client_sysctl, server_sysctl: {name: value} of both, or of
+    one namespace. seed: the same packets are lost with the same seed.
 
     client, server: what goes before a command that runs there, a tuple.
     """
@@ -530,8 +530,10 @@ PRESETS = {
     "random_loss_short": preset("1 % of the packets vanish, 20 ms", delay=0.010, **ONE_PERCENT),
     "random_loss_bbr": preset("1 % of the packets vanish, 20 Mbit/s, 20 ms", client="-C bbr",
                               rate=20e6, queue=100e3, delay=0.010, **ONE_PERCENT),
-    "policer": preset("what is above 10 Mbit/s is dropped without a queue",
-                      rate=10e6, queue=10e3, delay=0.010),
+    "policer": preset("what is above 10 Mbit/s is dropped, almost without a queue",
+                      client="-C bbr", rate=10e6, queue=5e3, delay=0.010),
+    "policer_reno": preset("the same for a congestion control that takes every loss to heart",
+                           rate=10e6, queue=10e3, delay=0.010),
     "bloated": preset("5 Mbit/s behind a queue of 500 kB", rate=5e6, queue=500e3, delay=0.010),
     "reordering": preset("2 % of the packets are overtaken by those of 5 ms",
                          reorder=0.02, late=0.005, **SLOW_LINE),
