@@ -9,8 +9,9 @@
 Linux, root, iproute2 and /dev/net/tun; no kernel module for queues or netem. Two network
 namespaces, the client's and the server's, each have a TUN device, and a process between them
 passes packets on: in each direction a packet may vanish, waits in a queue of so many bytes before
-a line of so many bits a second (both of IP packets), and arrives a delay later. Good for about
-50 Mbit/s. With --veth the kernel connects both ends itself, with a token bucket (tbf) for a rate.
+a line of so many bits a second (both of IP packets), and arrives a delay later; at 100 Mbit/s
+this takes half a core. With --veth the kernel connects both ends itself, with a token bucket (tbf)
+for a rate.
 
 COMMAND runs in the client's namespace, and its status is the status of this program; {server},
 {server6}, {client} and {client6} in it, and the variables SERVER, SERVER6, CLIENT and CLIENT6, are
@@ -24,6 +25,7 @@ import argparse
 import collections
 import contextlib
 import heapq
+import itertools
 import json
 import os
 import random
@@ -358,7 +360,7 @@ class Path:
     client, server: what goes before a command that runs there, a tuple.
     """
 
-    made = 0
+    _numbers = itertools.count(1)
 
     def __init__(self, rate=None, queue=None, delay=0.0, loss=0.0, reorder=0.0, late=0.005,
                  hole=None, mss=None, back=None, veth=False, offload=True, mtu=1500, sysctl=None,
@@ -375,8 +377,8 @@ class Path:
                 raise PathError("a pair of veth has a rate and a queue, nothing else")
         # What a connection learnt must not help the next one.
         both = dict({"net.ipv4.tcp_no_metrics_save": 1}, **sysctl or {})
-        Path.made += 1
-        names = ["path-%d-%d-%s" % (os.getpid(), Path.made, side) for side in ADDRESSES]
+        number = next(self._numbers)
+        names = ["path-%d-%d-%s" % (os.getpid(), number, side) for side in ADDRESSES]
         self._plan = {
             "names": names, "lines": lines, "veth": veth, "offload": offload, "mtu": mtu,
             "seed": seed, "sysctl": {"client": dict(both, **client_sysctl or {}),
@@ -771,7 +773,7 @@ def run(options):
             words = program + ["-c", SERVER] + list(scene.client)
         else:
             path = stack.enter_context(Path(**settings_of(options)))
-            serve = [shell, "-c", options.serve] if options.serve else None
+            serve = ["sh", "-c", options.serve] if options.serve else None
         words, serve = named(words or [shell]), serve and named(serve)
         if serve:
             stack.enter_context(serving(path, serve))
