@@ -768,7 +768,8 @@ def run(options):
             path = scene.path
             program = list(words) or [sys.executable, os.path.join(
                 os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "pyperf3.py")]
-            own = 2 if os.path.basename(program[0]).startswith(("python", "pypy")) else 1
+            own = next((number for number, word in enumerate(program, 1)
+                        if re.match("iperf3|pyperf3", os.path.basename(word))), 1)
             serve = program[:own] + ["-s", "-1"] + list(scene.server)
             words = program + ["-c", SERVER] + list(scene.client)
         else:
