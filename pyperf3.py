@@ -13854,8 +13854,8 @@ def run_driver(driver, settings, output, daemon=None):
     with Signals(driver) as signals:
         for event in driver:
             printer.print(event)
-            if event["event"] == "diagnosis":
-                status = status_of_checks(event["data"].get("checks", ()))
+            if event["event"] == "diagnosis" and "checks" in event["data"]:
+                status = status_of_checks(event["data"]["checks"])
             if daemon is not None and event["event"] == "listening":
                 daemon.detach()
         count = signals.count

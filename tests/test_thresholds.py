@@ -378,7 +378,8 @@ class Runs(support.ServerCase):
         self.assertEqual(left.code, 4, left)
 
     def test_a_killed_server_and_an_interrupt(self):
-        for kill, more, status in (("server", (), 1), ("client", (), 1), ("client", ("-J",), 1)):
+        for kill, more, status in (("server", (), 1), ("client", (), 1), ("client", ("-J",), 1),
+                                   ("client", ("--verdict",), 1)):
             server, port = support.start_server(support.OURS)
             with server, support.Program(
                     support.OURS + ("-c", "127.0.0.1", "-p", port, "-t", "20", "-i", "0.2",
