@@ -1180,10 +1180,15 @@ class Settings:
         return self.client is not None or self.loopback
 
     @property
+    def wants_verdict(self):
+        """Whether to say what limited the test: of --loopback that is the answer."""
+        return self.verdict or (self.loopback and not self.json and not self.json_stream)
+
+    @property
     def asks_for_facts(self):
         """Whether what is asked for takes what the other end knows of itself."""
         share = self.max_retransmits is not None and self.max_retransmits[1] == "%"
-        return (self.verdict or self.max_rtt is not None
+        return (self.wants_verdict or self.max_rtt is not None
                 or (share and (self.reverse or self.bidirectional)))
 
     @property
@@ -2348,8 +2353,8 @@ _SO_MAX_PACING_RATE = 47  # Linux
 _SO_RCVBUFFORCE = 33  # Linux: a receive buffer beyond the system's limit, for root
 _SO_TIMESTAMPNS = 35  # Linux: the time when a datagram came, with the datagram
 _SO_RXQ_OVFL = 40  # Linux: how many a socket has dropped, with each datagram that it has not
-_SO_MEMINFO = 55  # Linux: figures of a socket's memory, one of them the datagrams it dropped
-_SK_MEMINFO_DROPS = 8
+_SO_MEMINFO = 55  # Linux: figures of a socket's memory, and of the datagrams that it dropped
+_SK_MEMINFO_SNDBUF, _SK_MEMINFO_WMEM_QUEUED, _SK_MEMINFO_DROPS = 3, 5, 8
 _DONT_FRAGMENT = (  # platform, option, value
     ("linux", 10, 2),  # IP_MTU_DISCOVER, IP_PMTUDISC_DO
     ("win32", 14, 1),  # IP_DONTFRAGMENT
@@ -2617,18 +2622,29 @@ def set_least(sock, count):
     return False
 
 
-def dropped_datagrams(sock):
-    """Return how many datagrams a UDP socket dropped because its buffer was full (Linux 4.12).
-
-    Returns None where nobody can tell.
-    """
+def _memory_figures(sock):
+    """Return what SO_MEMINFO has of a socket (Linux 4.12), None where nobody can tell."""
     if not _USUAL:
         return None
     try:
-        figures = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * (_SK_MEMINFO_DROPS + 1))
-        return struct.unpack_from("=I", figures, 4 * _SK_MEMINFO_DROPS)[0]
+        return struct.unpack("=9I", sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36))
     except (OSError, struct.error):
         return None
+
+
+def dropped_datagrams(sock):
+    """Return how many datagrams a UDP socket dropped because its buffer was full.
+
+    Returns None where nobody can tell.
+    """
+    figures = _memory_figures(sock)
+    return figures and figures[_SK_MEMINFO_DROPS]
+
+
+def send_buffer_use(sock):
+    """Return the share of a TCP socket's send buffer that is in use, None if not known."""
+    figures = _memory_figures(sock)
+    return figures and figures[_SK_MEMINFO_WMEM_QUEUED] / max(1.0, figures[_SK_MEMINFO_SNDBUF])
 
 
 def set_segmentation(sock, size):
@@ -5430,6 +5446,9 @@ class ConnectionLimits:
     """Keep what the kernel told of one TCP connection: from when measuring began, and samples."""
 
     _MOST = 2048  # samples of each kind
+    _START = 1.0  # seconds: slow start, which loses packets on any path
+    # From this share on a send buffer is full: the kernel wakes a writer at two thirds.
+    _FULL = 0.65
 
     def __init__(self):
         self._begin = self._last = None  # TcpInfos
@@ -5437,20 +5456,32 @@ class ConnectionLimits:
 
     def _forget(self):
         self._rtt, self._window = [Samples(array.array("q"), self._MOST) for _ in range(2)]
-        self._samples = self._empty = 0  # all; those where nothing waited to be sent
+        self._settled = None  # the TcpInfo behind slow start
+        # All; those without a whole segment to be sent; with a full buffer (None: not known);
+        # with as much under way as the congestion window allows.
+        self._samples = self._empty = self._congested = 0
+        self._full = None
 
     def begin(self, info):
         """Count from this TcpInfo on."""
         self._begin = info
         self._forget()
 
-    def sample(self, info):
-        """Take in how a sender's connection is now."""
+    def sample(self, info, use=None, seconds=0.0):
+        """Take in how a sender's connection is now.
+
+        use: share of the send buffer that is in use, if known; seconds: since measuring began.
+        """
         if info.rtt > 0:
             self._rtt.add(info.rtt)
         self._window.add(info.snd_wnd)
         self._samples += 1
-        self._empty += info.notsent_bytes == 0
+        self._empty += info.notsent_bytes < max(1, info.snd_mss)
+        self._congested += info.unacked >= info.snd_cwnd - 1
+        if use is not None:
+            self._full = (self._full or 0) + (use >= self._FULL)
+        if seconds >= self._START and self._settled is None:
+            self._settled = info
 
     def finish(self, info):
         """Take the TcpInfo of the end, once."""
@@ -5466,15 +5497,26 @@ class ConnectionLimits:
             facts.update(zip(names, self._rtt.percentiles(0.5, 0.95, 1.0)))
         if self._samples:
             facts["samples"] = self._samples
+            facts["samples_congested"] = self._congested
             if self._last.notsent_bytes >= 0:
                 facts["samples_nothing_unsent"] = self._empty
-            widest = max(self._window.values)
-            if widest > 0:
-                facts["max_snd_wnd"] = widest
-                facts["snd_wnd_small_percent"] = round(percent(
-                    sum(4 * window < widest for window in self._window.values),
-                    len(self._window.values)), 1)
+            if self._full is not None:
+                facts["samples_buffer_full"] = self._full
+            facts.update(self._window_facts())
+        if self._settled and self._last.data_segs_out >= 0:
+            facts["later_segments_sent"] = self._last.data_segs_out - self._settled.data_segs_out
+            facts["later_retransmits"] = self._last.total_retrans - self._settled.total_retrans
         return facts
+
+    def _window_facts(self):
+        windows = list(self._window.values)
+        widest = max(windows)
+        if widest <= 0:
+            return {}
+        later = windows[windows.index(widest):]  # before it, it grew
+        small = sum(4 * window < widest for window in later)
+        return {"max_snd_wnd": widest,
+                "snd_wnd_small_percent": round(percent(small, len(later)), 1)}
 
 
 class Progress:
@@ -5933,39 +5975,45 @@ class CpuMeter:
 # and what was asked for. Where nobody knows, that is said; nothing is guessed.
 
 # From where on a figure decides. A share is of the time in which data waited for an
-# acknowledgement (busy), or of what was sent. The figures beside them were measured with the
-# presets of tests/path.py, of five seconds, on an idle and on a busy host; where none stands, the
-# threshold is a first guess.
+# acknowledgement (busy), of the samples, or of what was sent. The figures beside them were
+# measured with the presets of tests/path.py, of five seconds, on an idle and on a busy host; where
+# none stands, the threshold is a first guess.
 _THRESHOLDS = {
     "rate": 0.98,  # of -b: one that was reached gives 0.99 to 1.01
-    "send_buffer": 0.10,  # too high: small buffers have 0.002 to 0.07 (Linux 6.18), all else 0
-    "window": 0.20,  # small windows 0.94 to 1.00, a slow reader 0.41 to 0.45; veth up to 0.20
+    # Linux counts little of what a small send buffer costs: 0.002 to 0.07 (6.18), all else 0.
+    "send_buffer": 0.10,
+    "full": 0.60,  # of the samples have a full buffer; small ones 0.86 to 0.99, a veth 0.25 to 0.32
+    "congested": 0.20,  # of the samples have a full congestion window; small buffers 0.04
+    "window": 0.20,  # small windows 0.94 to 1.00, a slow reader 0.41 to 0.45; a veth 0 to 0.38
     "window_fits": 0.10,  # the same if the window explains the rate to ...
     "window_error": 0.15,  # ... so much; small windows 0.04
+    "window_use": 0.50,  # of what the window covers is reached; small ones 0.96, a veth 0.04
     "collapsed": 0.10,  # of the samples have a window below a quarter; a slow reader 0.41 to 0.46
     "cpu": 95.0,  # percent of a CPU that a worker ran, or waited for one
     "shared_cpu": 60.0,  # the same where this host's CPUs have been idle for less than ...
     "idle": 0.05,  # ... so much
-    "other_limits": 0.05,  # that a window or a buffer may take of a test that is another's
-    "unsent": 0.80,  # of the samples find nothing unsent: the sender had no more
+    "unsent": 0.80,  # of the samples find nothing unsent: pipes 0.95 to 1.00, a veth 0.79 to 1.00
+    "empty": 0.20,  # of the samples may have a full buffer then; pipes 0.02 to 0.04
     "line": 0.93,  # of what a device's speed leaves for payload
-    "policer": 0.02,  # retransmitted; bbr 0.07 to 0.08, reno only 0.006
-    "even": 5.0,  # percent by which the rate differs; a policer 5.6, random loss 47 to 61 (reno)
+    "policer": 0.002,  # retransmitted; reno 0.006 to 0.007 ...
+    "policer_bbr": 0.04,  # ... and bbr, which bears it, 0.073 to 0.075; random loss has what it has
+    "even": 20.0,  # percent by which the rate differs; a policer 5.6, random loss 47 to 61 (reno)
     "loss": 0.001,  # retransmitted; random loss is told from 0.1 % on
-    "mathis": 2.0,  # factor between reno's rate and Mathis' formula; with slow start up to 2.9
+    "mathis": 0.5,  # of Mathis' formula is reached, or reno has another limit; measured 0.7 to 1.1
     "busy": 0.95,  # 0.99 to 1.00 of a full path; with many stalls 0.9
-    "idle_sender": 0.90,  # a pipe fed in bursts 0.53
     "timeouts": 0.02,  # of the time
     "stall": 1.0,  # seconds
     "needless": 0.20,  # of the retransmits
+    "overtaken": 0.001,  # of the segments; where packets are held back 0.02, a loopback 0.0002
     "marks": 0.001,  # of what was delivered
     "lost": 0.01,  # of datagrams
     "steal": 0.05,  # of all CPU time
     "ramp": 0.25,  # of the test
     "others": 0.10,  # of a device's bytes
 }
-_QUEUE = (5000, 0.50)  # us, and share of the shortest round trip, by which a queue adds to it
-_NO_QUEUE = (10000, 0.25)  # the same, which nothing but a small queue adds
+# us, and share of the shortest round trip, by which a queue adds to the usual one: full queues 0.43
+# and more, policers and random loss 0.06 to 0.25.
+_QUEUE = (2000, 0.33)
 _MATHIS = 1.22  # Mathis et al., 1997: rate = 1.22 MSS / (RTT sqrt(loss)), of reno
 
 
@@ -6039,11 +6087,15 @@ class Side:
         ticks = _whole(self.changes.get("cpu_ticks"))
         return _whole(self.changes.get("cpu_idle_ticks")) / ticks if ticks > 0 else 1.0
 
+    def is_busy(self):
+        """Return whether all its processors are."""
+        return self.idle() < _THRESHOLDS["idle"]
+
     def is_full(self):
-        """Return whether a processor of it is."""
+        """Return whether a worker needs all that it gets of a processor."""
         needs = sum(self.worker())
         return needs >= _THRESHOLDS["cpu"] or (
-            needs >= _THRESHOLDS["shared_cpu"] and self.idle() < _THRESHOLDS["idle"])
+            needs >= _THRESHOLDS["shared_cpu"] and self.is_busy())
 
     def number(self, name):
         return _whole(self.host.get(name))
@@ -6076,15 +6128,19 @@ class Case:
         self.datagrams = end.get("sum" + suffix, {})
         self.target = test["target_bitrate"] * streams
         sender = self.sender
-        self.busy = sender.sum("busy_us") / (1e6 * self.seconds * max(1, len(sender.rows)))
+        # Not of the receiver's time: where a queue drains for long, that is more.
+        self.busy = min(1.0, sender.sum("busy_us") / (
+            1e6 * max(self.sent["seconds"], 1e-9) * max(1, len(sender.rows))))
         self.window = sender.share("rwnd_limited_us", "busy_us")
         self.buffer = sender.share("sndbuf_limited_us", "busy_us")
         self.nothing_unsent = sender.share("samples_nothing_unsent", "samples")
+        self.full_buffer = sender.share("samples_buffer_full", "samples")
         self.resent = sender.share("retransmits", "segments_sent")
-        self.loss = max(0.0, sender.sum("retransmits") - sender.sum("needless_retransmits")) / max(
-            1.0, sender.sum("segments_sent"))
+        # Behind slow start, which loses packets everywhere.
+        later = "later_" if sender.sum("later_segments_sent") else ""
+        self.loss = sender.share(later + "retransmits", later + "segments_sent") * max(
+            0.0, 1 - sender.share("needless_retransmits", "retransmits"))
         self.shortest, self.usual = sender.least("min_rtt_us"), sender.mean("rtt_p50_us")
-        self.slowest = sender.most("rtt_p95_us")
 
     @property
     def is_measured(self):
@@ -6092,13 +6148,21 @@ class Case:
         return (self.sender.has("busy_us") and self.sender.has("samples")
                 and self.sender.sum("samples") >= 5 * len(self.sender.rows))
 
-    def queues(self, bounds):
-        """Return whether the usual round trip exceeds the shortest by more than the bounds."""
-        return self.usual >= self.shortest + max(bounds[0], bounds[1] * self.shortest)
+    @property
+    def queues(self):
+        """Whether packets wait on the way: the usual round trip is longer than the shortest."""
+        return self.usual >= self.shortest + max(_QUEUE[0], _QUEUE[1] * self.shortest)
 
     @property
-    def has_no_queue(self):
-        return self.slowest <= self.shortest + max(_NO_QUEUE[0], _NO_QUEUE[1] * self.shortest)
+    def has_file(self):
+        """Whether what is sent comes out of a file: only that may have nothing to send."""
+        return any(row.get("from_file") for row in self.sender.rows)
+
+    @property
+    def starves(self):
+        """Whether the connections mostly had less to send than they could."""
+        return (not self.target and self.nothing_unsent >= _THRESHOLDS["unsent"]
+                and self.full_buffer < _THRESHOLDS["full"])
 
     @property
     def congestion(self):
@@ -6160,6 +6224,14 @@ def _needs_text(case):
     return "%s takes %s" % (_rate_text(wanted), _size_text(_buffer_for(wanted, case.usual)))
 
 
+_BUSY_HOST = "All its CPUs are busy: see what else runs there, or take a host with more of them."
+
+
+def _worker_text(what, cpu, waited):
+    return "The busiest %s ran %.0f %% of the time%s." % (
+        what, cpu, ", and waited for a CPU %.0f %%" % waited if waited >= 5 else "")
+
+
 # The limits, the first that holds: each takes a Case and returns a finding, or None.
 
 def _by_rate(case):
@@ -6175,8 +6247,8 @@ def _by_rate(case):
 def _by_black_hole(case):
     sender = case.sender
     if (sender.has("snd_cwnd_segments") and case.received["bytes"] < 20000 * case.streams
-            and case.seconds >= 1 and sender.most("snd_cwnd_segments") <= 2
-            and sender.least("backoff") >= 1):
+            and case.seconds >= 1 and sender.mean("snd_cwnd_segments") <= 2
+            and sender.mean("backoff") >= 1):
         return _finding(
             "mtu_black_hole", "large packets vanish on the way: nothing of %d bytes was"
             " acknowledged, while small messages pass" % sender.most("snd_mss"),
@@ -6188,17 +6260,20 @@ def _by_black_hole(case):
 
 
 def _by_send_buffer(case):
-    if (case.buffer < _THRESHOLDS["send_buffer"]
-            or case.nothing_unsent < _THRESHOLDS["unsent"]):
+    full = (case.full_buffer >= _THRESHOLDS["full"]
+            and case.sender.share("samples_congested", "samples") < _THRESHOLDS["congested"])
+    if case.nothing_unsent < _THRESHOLDS["unsent"] or not (
+            full or case.buffer >= _THRESHOLDS["send_buffer"]):
         return None
+    share = max(case.buffer, full and case.full_buffer)
     size = case.sender.mean("send_buffer")
     return _finding(
-        "send_buffer", "limited by the sender's buffer %s of the time" % _percent_text(
-            case.buffer),
+        "send_buffer", "limited by the sender's buffer %s of the time" % _percent_text(share),
         "Its %s are too little for %s at %s; %s." % (
             _size_text(size), _rate_text(case.rate), _ms_text(case.usual), _needs_text(case)),
-        _more_buffer(case, case.sender, "wmem", "sender"), case.sender.name, case.buffer,
-        sndbuf_share=case.buffer, nothing_unsent_share=case.nothing_unsent, send_buffer=size)
+        _more_buffer(case, case.sender, "wmem", "sender"), case.sender.name, share,
+        sndbuf_share=case.buffer, buffer_full_share=case.full_buffer,
+        nothing_unsent_share=case.nothing_unsent, send_buffer=size)
 
 
 def _by_receiver(case):
@@ -6210,21 +6285,26 @@ def _by_receiver(case):
     detail = "Its window fell below a quarter of its size in %s of the samples." % _percent_text(
         collapsed) if starved else None
     if cpu:
-        detail = (detail + " " if detail else "") + (
-            "Its processor was used to %.0f %%%s." % (
-                cpu, ", and waited for %.0f %%" % waited if waited >= 5 else ""))
+        detail = (detail + " " if detail else "") + _worker_text("receiver", cpu, waited)
+    if case.receiver.is_busy():
+        advice = _BUSY_HOST
+    elif case.streams == 1 and case.receiver.is_full():
+        advice = "Try -P 4: each stream has a processor of its own, as far as there are some."
+    else:
+        advice = "Look at what takes the data there: a slow disk (-F), what else runs."
     return _finding(
         "receiver_slow", "the receiving host does not take the data off its socket fast enough",
-        detail, "Try -P 4, and a look at what else runs there (a slow disk with -F?).",
-        case.receiver.name, case.window if starved else None, rwnd_share=case.window,
-        collapsed_share=collapsed, worker_cpu_percent=cpu, worker_wait_percent=waited)
+        detail, advice, case.receiver.name, case.window if starved else None,
+        rwnd_share=case.window, collapsed_share=collapsed, worker_cpu_percent=cpu,
+        worker_wait_percent=waited, host_idle_share=case.receiver.idle())
 
 
 def _by_window(case):
     window = case.sender.sum("max_snd_wnd")
     covers = window * 8e6 / case.usual if case.usual else 0.0
     fits = covers and abs(case.rate / covers - 1) <= _THRESHOLDS["window_error"]
-    if case.window < (_THRESHOLDS["window_fits"] if fits else _THRESHOLDS["window"]):
+    if (case.window < (_THRESHOLDS["window_fits"] if fits else _THRESHOLDS["window"])
+            or case.rate < _THRESHOLDS["window_use"] * covers):
         return None
     return _finding(
         "receiver_window", "limited by the receiver's window %s of the time" % _percent_text(
@@ -6236,17 +6316,21 @@ def _by_window(case):
 
 
 def _by_sender_cpu(case):
-    small = max(case.window, case.buffer) < _THRESHOLDS["other_limits"]
-    if not case.sender.is_full() or (case.is_measured and not small):
-        return None
     cpu, waited = case.sender.worker()
+    if case.sender.is_full():
+        sentence = "the sending host's processor is full"
+    elif case.is_measured and case.starves and not case.has_file:
+        # Nothing but its own turns on a CPU keeps it from sending.
+        sentence = "the sending program does not keep up with its connection"
+    else:
+        return None
     return _finding(
-        "sender_cpu", "the sending host's processor is full",
-        "The busiest sender ran %.0f %% of the time%s." % (
-            cpu, ", and waited for a CPU %.0f %%" % waited if waited >= 5 else ""),
+        "sender_cpu", sentence,
+        _worker_text("sender", cpu, waited),
+        _BUSY_HOST if case.sender.is_busy() else
         "Try -P 4, a larger -l, jumbo frames; nothing is wrong with the network so far.",
         case.sender.name, None, worker_cpu_percent=cpu, worker_wait_percent=waited,
-        host_idle_share=case.sender.idle())
+        host_idle_share=case.sender.idle(), nothing_unsent_share=case.nothing_unsent)
 
 
 def _by_line(case):
@@ -6265,26 +6349,27 @@ def _by_line(case):
 
 def _by_policer(case):
     spread = case.progress.get("spread_percent")
-    if (case.loss < _THRESHOLDS["policer"] or not case.has_no_queue or spread is None
-            or spread > _THRESHOLDS["even"]):
+    bound = _THRESHOLDS["policer_bbr" if case.congestion.startswith("bbr") else "policer"]
+    if case.loss < bound or case.queues or not (
+            isinstance(spread, (int, float)) and spread <= _THRESHOLDS["even"]):
         return None
     return _finding(
         "policer", "packets above %s are dropped without a queue: a policer or shaper" % (
             _rate_text(case.rate)),
-        "%s were sent again, the round trip stayed within %s of %s, the rate within %.0f %%." % (
-            _percent_text(case.loss), _ms_text(case.slowest - case.shortest),
-            _ms_text(case.shortest), spread),
+        "%s were sent again; the round trip stayed near its shortest (%s, at least %s), the rate"
+        " within %.0f %%." % (_percent_text(case.loss), _ms_text(case.usual),
+                              _ms_text(case.shortest), spread),
         "Ask who runs the path for its rate and burst.", loss_share=case.loss,
-        rtt_p95_us=case.slowest, min_rtt_us=case.shortest, spread_percent=spread)
+        rtt_p50_us=case.usual, min_rtt_us=case.shortest, spread_percent=spread)
 
 
 def _by_loss(case):
-    if case.loss < _THRESHOLDS["loss"] or not case.has_no_queue:
+    if case.loss < _THRESHOLDS["loss"] or case.queues:
         return None
     mss, cap = case.sender.least("snd_mss"), None
-    if case.shortest and case.congestion == "reno":
+    if case.usual and case.congestion == "reno":
         cap = _MATHIS * mss * 8e6 / (case.usual * case.loss ** 0.5) * case.streams
-        if not 1 / _THRESHOLDS["mathis"] <= case.rate / cap <= _THRESHOLDS["mathis"]:
+        if case.rate < _THRESHOLDS["mathis"] * cap:
             return None
     detail = "%s were sent again, and the round trip hardly grew (%s, at least %s)." % (
         _percent_text(case.loss), _ms_text(case.usual), _ms_text(case.shortest))
@@ -6294,12 +6379,11 @@ def _by_loss(case):
     return _finding(
         "random_loss", "limited by loss that no queue explains", detail,
         "Look at cables, optics, Wi-Fi, duplex; -P 4 or -C bbr bear it better.", None, None,
-        loss_share=case.loss, rtt_p50_us=case.usual, rtt_p95_us=case.slowest,
-        min_rtt_us=case.shortest, mathis_bps=cap)
+        loss_share=case.loss, rtt_p50_us=case.usual, min_rtt_us=case.shortest, mathis_bps=cap)
 
 
 def _by_queue(case):
-    if case.busy < _THRESHOLDS["busy"] or not case.queues(_QUEUE):
+    if case.busy < _THRESHOLDS["busy"] or not case.queues:
         return None
     added = case.usual - case.shortest
     return _finding(
@@ -6313,14 +6397,14 @@ def _by_queue(case):
 
 
 def _by_application(case):
-    if (case.busy >= _THRESHOLDS["idle_sender"] or case.target
-            or case.nothing_unsent < _THRESHOLDS["unsent"]):
+    if not (case.has_file and case.starves) or case.full_buffer >= _THRESHOLDS["empty"]:
         return None
     return _finding(
         "application", "the sender had nothing to send %s of the time" % _percent_text(
-            1 - case.busy),
-        None, "What feeds it is slow: a file, a pipe, a disk (-F).", case.sender.name,
-        1 - case.busy, busy_share=case.busy, nothing_unsent_share=case.nothing_unsent)
+            case.nothing_unsent),
+        "Its connection was ready for more.", "What feeds it is slow: a file, a pipe, a disk (-F).",
+        case.sender.name, case.nothing_unsent, busy_share=case.busy,
+        nothing_unsent_share=case.nothing_unsent, buffer_full_share=case.full_buffer)
 
 
 def _by_network(case):
@@ -6328,9 +6412,10 @@ def _by_network(case):
         return None
     if case.sender.host.get("loopback"):
         return _finding(
-            "network", "this host itself is the limit: both ends run here, no cable between",
-            "%s is what its kernel moves from one program to another." % _rate_text(case.rate),
-            "No faster network would be filled by one stream here; -P 4 may move more.",
+            "network", "this host's kernel is the limit",
+            "%s is what it moves from one program to another." % _rate_text(case.rate),
+            "No faster network would be filled by %d stream%s here; more may move more (-P)." % (
+                case.streams, "s" * (case.streams > 1)),
             busy_share=case.busy, rate_bps=case.rate)
     return _finding(
         "network", "the network is the limit", "Data waited for it all the time, for nothing at"
@@ -6379,8 +6464,8 @@ def _by_datagrams(case):
 
 
 # Of TCP, in the order in which they are tried; of what the kernel tells nothing, and of UDP.
-_LIMITS = (_by_rate, _by_black_hole, _by_send_buffer, _by_receiver, _by_window, _by_sender_cpu,
-           _by_line, _by_policer, _by_loss, _by_queue, _by_application, _by_network)
+_LIMITS = (_by_rate, _by_black_hole, _by_send_buffer, _by_receiver, _by_window, _by_application,
+           _by_sender_cpu, _by_line, _by_policer, _by_loss, _by_queue, _by_network)
 _PLAIN_LIMITS = (_by_rate, _by_receiver, _by_line, _by_sender_cpu)
 _DATAGRAM_LIMITS = (_by_rate, _by_datagrams, _by_line, _by_sender_cpu)
 
@@ -6408,8 +6493,9 @@ def _timeouts(case):
     waited = case.sender.sum("rto_time_us") / (1e6 * case.seconds * max(1, len(case.sender.rows)))
     stall = _whole(case.progress.get("longest_stall_seconds"))
     if waited >= _THRESHOLDS["timeouts"]:
-        yield _note("timeouts", "%d stalls without any answer, together %.3g s" % (
-            case.sender.sum("rtos"), case.sender.sum("rto_time_us") / 1e6),
+        yield _note("timeouts", "%d stalls without any answer, together %.3g s%s" % (
+            case.sender.sum("rtos"), case.sender.sum("rto_time_us") / 1e6,
+            " of %d streams" % case.streams if case.streams > 1 else ""),
             rtos=case.sender.sum("rtos"), rto_share=waited)
     elif stall >= _THRESHOLDS["stall"] and case.protocol != "UDP":
         yield _note("timeouts", "for %.3g s nothing moved" % stall, stall_seconds=stall)
@@ -6422,8 +6508,9 @@ def _reordering(case):
             _percent_text(case.resent), _percent_text(needless)),
             resent_share=case.resent, needless_share=needless,
             reorderings=case.sender.sum("reorderings"))
-    elif case.resent < _THRESHOLDS["loss"] and case.sender.sum("reorderings"):
-        seen = case.sender.sum("reorderings")
+        return
+    seen = case.sender.sum("reorderings")
+    if seen and seen >= _THRESHOLDS["overtaken"] * case.sender.sum("segments_sent"):
         yield _note("reordering", "packets overtook each other on the way (seen %d time%s)" % (
             seen, "s" * (seen > 1)), reorderings=seen)
 
@@ -6442,7 +6529,9 @@ def _segments(case):
         return
     stamps = 12 if int(case.sender.least("options")) & TIMESTAMPS else 0
     headers = 40 + stamps + 20 * case.is_wide()
-    if mss + headers < min(mtus + [65535.0]):
+    # Linux takes no more than half of the other end's window for a segment.
+    halved = 0 < case.sender.least("max_snd_wnd") <= 2 * (min(mtus) - headers)
+    if mss + headers < min(mtus + [65535.0]) and not halved:
         yield _note("mss", "segments carry %d bytes where the devices' MTU of %d allows %d: a"
                     " tunnel, or somebody clamps the MSS" % (
                         mss, min(mtus), min(mtus) - headers), snd_mss=mss, mtu=min(mtus))
@@ -6522,8 +6611,14 @@ def _other_traffic(case):
                     other_bps=others * 8 / case.seconds)
 
 
-_NOTES = (_clamped, _timeouts, _reordering, _marks, _segments, _ports, _datagram_senders,
-          _default_rate, _starved, _ramp, _other_traffic)
+def _same_host(case):
+    if case.sender.host.get("loopback"):
+        yield _note("same_host", "both ends run on this host: no cable and no network were"
+                    " measured")
+
+
+_NOTES = (_same_host, _clamped, _timeouts, _reordering, _marks, _segments, _ports,
+          _datagram_senders, _default_rate, _starved, _ramp, _other_traffic)
 
 
 def _unknown(case):
@@ -9362,8 +9457,11 @@ class Transport:
         """Return whether a worker that was told to stop, and runs on, may still count anything."""
         return True
 
-    def watch(self, stream):
-        """Look at a stream while somebody wants to know what limits it; returns its bytes."""
+    def watch(self, stream, seconds):
+        """Look at a stream while somebody wants to know what limits it; returns its bytes.
+
+        seconds: since measuring began.
+        """
         return stream.slots.bytes
 
     def finish(self, streams):
@@ -9410,7 +9508,7 @@ class Tcp(Transport):
         if stream.sender or self.parameters.bidirectional:
             info = tcp_info(stream.sock)
         if info and stream.sender:
-            stream.figures.limits.sample(info)
+            stream.figures.limits.sample(info, send_buffer_use(stream.sock))
         stream.figures.take(info, bytes=stream.slots.bytes)
         return info
 
@@ -9418,11 +9516,11 @@ class Tcp(Transport):
         Transport.start_measuring(self, stream)
         stream.figures.limits.begin(tcp_info(stream.sock))
 
-    def watch(self, stream):
+    def watch(self, stream, seconds):
         info = tcp_info(stream.sock) if stream.sender else None
         if info is None:
             return stream.slots.bytes
-        stream.figures.limits.sample(info)
+        stream.figures.limits.sample(info, send_buffer_use(stream.sock), seconds)
         return max(0, info.bytes_acked) or stream.slots.bytes
 
     def finish(self, streams):
@@ -10134,8 +10232,9 @@ class Watch:
     def _sample(self, now):
         test = self._test
         for suffix, streams in test.directions(test.streams):
-            self._progress[suffix].add(now - self._begin, sum(
-                test.transport.watch(stream) for stream in streams))
+            seconds = now - self._begin
+            self._progress[suffix].add(seconds, sum(
+                test.transport.watch(stream, seconds) for stream in streams))
 
     def account(self, now):
         """Take the CPU times of the workers: those of one that has ended are no more."""
@@ -10168,6 +10267,8 @@ class Watch:
 
     def _find_limits(self, stream):
         facts = dict(stream.figures.limits.to_json(), **self._shares(stream.worker))
+        if stream.sender and self._test.settings.file:
+            facts["from_file"] = True
         with suppress(OSError):
             for name, option in (("send_buffer", socket.SO_SNDBUF),
                                  ("receive_buffer", socket.SO_RCVBUF)):
@@ -10242,7 +10343,7 @@ class Test:
         self.ticks = Ticks(settings.interval, parameters.omit)
         self.amount = Amount(self)
         self.health = Health(self)
-        self.watch = Watch(self) if parameters.facts or settings.verdict else None
+        self.watch = Watch(self) if parameters.facts or settings.wants_verdict else None
         self.remote_host = None  # what the other end told of its host, a dict
         # The other end gets to know what this one knows: a server tells who asked, and a client
         # who told.
@@ -10525,7 +10626,7 @@ class Test:
     def emit_diagnosis(self, summary=None):
         """Report what the figures mean, to who asked for it. summary: the Summary, if it is made.
         """
-        if not (self.settings.verdict and self.started):
+        if not (self.settings.wants_verdict and self.started):
             return
         end = (summary or Summary(self)).end
         verdict = diagnose(self.start, end, self.sends(0), self.server)
