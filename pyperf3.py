@@ -2367,6 +2367,7 @@ _UDP_MAX_SEGMENTS = 64  # of older kernels
 _MOST_SEGMENTS = 128  # of newer ones
 _MSG_WAITFORONE = 0x10000  # Linux: wait for the first datagram only
 _TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18 if _LINUX else None)
+_TCP_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if _LINUX else None)
 _IPPROTO_MPTCP = getattr(socket, "IPPROTO_MPTCP", 262 if _LINUX else None)
 _IPPROTO_SCTP = getattr(socket, "IPPROTO_SCTP", 132)
 _SCTP_INITMSG, _SCTP_NODELAY, _SCTP_DISABLE_FRAGMENTS, _SCTP_MAXSEG = 2, 3, 8, 13
@@ -2441,6 +2442,15 @@ def _set_option(sock, level, option, value, number):
 def set_no_delay(sock):
     """Switch Nagle's algorithm off. Raises IperfError 122."""
     _set_option(sock, socket.IPPROTO_TCP, socket.TCP_NODELAY, 1, 122)
+
+
+def limit_unsent(sock, count):
+    """Let a TCP socket be writable only while fewer bytes wait to be sent, if the system can.
+
+    0: as usual.
+    """
+    with suppress(IperfError):
+        _set_option(sock, socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, count, 122)
 
 
 def set_mss(sock, size):
@@ -4436,8 +4446,11 @@ class TlsSocket(StandIn):
         """Shut the TCP connection down. The TLS connection is not touched: it may be in use."""
         socket.socket.shutdown(self.socket, how)
 
-    def send(self, data):
-        """Encrypt and send; returns how many bytes went. After BlockingIOError repeat the call."""
+    def send(self, data, flags=0):
+        """Encrypt and send; returns how many bytes went. After BlockingIOError repeat the call.
+
+        The flags make no difference.
+        """
         view, sent = memoryview(data), 0
         try:
             while sent < len(view):
@@ -6854,6 +6867,11 @@ Wait.__doc__ = """What a task waits for: a socket (or None) and a deadline (mono
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
+_SMALL_SEGMENT = 512  # bytes: with headers and TLS well below what any path takes
+# Linux (4.7) then never joins what follows to it in a segment, not even when it sends it again.
+# BSD's TCP refuses the flag.
+_APART = socket.MSG_EOR if _LINUX else 0
+
 
 class Task:
     """A running generator. `done` tells that it ended, `error` what it ended with."""
@@ -7032,17 +7050,29 @@ def read_exactly(sock, count, deadline, fail):
     return data
 
 
-def write_all(sock, data, deadline, number):
+def write_all(sock, data, deadline, number, flags=0):
     """Write to a non-blocking socket, in a task. Raises IperfError `number`."""
     view = memoryview(data)
     while len(view):
         try:
-            view = view[sock.send(view):]
+            view = view[sock.send(view, flags):]
         except (BlockingIOError, InterruptedError):
             if (yield Wait(sock, WRITE, deadline)) == TIMED_OUT:
                 raise IperfError(number, _TIMED_OUT)
         except OSError as error:
             raise IperfError(number, error)
+
+
+def write_small(sock, data, deadline, number):
+    """Write as write_all() does, in segments that pass where large ones vanish (a black hole)."""
+    view = memoryview(data)
+    # TLS cannot set the flag, so nothing is to wait to which the kernel could join a piece.
+    limit_unsent(sock, 1)
+    for at in range(0, len(view), _SMALL_SEGMENT):
+        if (yield Wait(sock, WRITE, deadline)) == TIMED_OUT:
+            raise IperfError(number, _TIMED_OUT)
+        yield from write_all(sock, view[at:at + _SMALL_SEGMENT], deadline, number, _APART)
+    limit_unsent(sock, 0)
 
 
 def send_last(sock, data):
@@ -7314,18 +7344,21 @@ def read_state(sock, deadline, step):
     return struct.unpack("!b", data)[0]
 
 
-def read_frame(sock, deadline, limit, number, spare=0):
+def read_frame(sock, deadline, limit, number, ended, spare=0):
     """Read a JSON document of up to `limit` bytes with its length, in a task.
 
-    spare: bytes more for a server's output. Raises IperfError `number`.
+    ended: what judges a state that comes in its place, a function from its number to a task that
+    raises what it means; spare: bytes more for a server's output. Raises IperfError `number`.
     """
-    def fail(cause, data):
+    def fail(cause, _):
         if cause is None:
-            if data == encode_state(IPERF_DONE):
-                return Quit()
             cause = OSError(errno.ECONNABORTED, "the connection was closed")
         return IperfError(number, cause)
-    size, = struct.unpack("!I", (yield from read_exactly(sock, 4, deadline, fail)))
+    head = yield from read_exactly(sock, 1, deadline, fail)
+    if head[0] > limit + spare >> 24:  # no length that is allowed begins so
+        yield from ended(struct.unpack("!b", head)[0])
+    head += yield from read_exactly(sock, 3, deadline, fail)
+    size, = struct.unpack("!I", head)
     if not 1 <= size <= limit + spare:
         raise IperfError(number, OSError(_EPROTO, "a length of %d bytes is not allowed" % size))
     data = yield from read_exactly(sock, size, deadline, fail)
@@ -11079,9 +11112,9 @@ class ControlConnection(Debugging):
 
     # What is sent, and what comes
 
-    def send(self, data, number, timeout=REPLY_TIMEOUT):
+    def send(self, data, number, timeout=REPLY_TIMEOUT, write=write_all):
         """Send bytes within so many seconds, in a task. Raises IperfError `number`."""
-        yield from write_all(self.sock, data, time.monotonic() + timeout, number)
+        yield from write(self.sock, data, time.monotonic() + timeout, number)
 
     def say_goodbye(self, interrupted):
         """Tell the server of an early end, if there is one that did not tell of it itself.
@@ -11099,11 +11132,16 @@ class ControlConnection(Debugging):
         """
         deadline = deadline or time.monotonic() + REPLY_TIMEOUT
         state = yield from read_state(self.sock, deadline, step or _STEPS[expected])
+        yield from self._judge(state, expected)
+        if state in (expected, also):
+            return state
+        raise IperfError(110, (yield from self._what_came(state)))
+
+    def _judge(self, state, expected=None):
+        """Raise what a state means by which the server ends the test, in a task."""
         self._debug(3, "State change: client received and changed State to " + state_text(state))
         if state in (expected, ACCESS_DENIED, SERVER_ERROR):
             self._last_state = state
-        if state in (expected, also):
-            return state
         if state == ACCESS_DENIED:
             yield from self._read_reason()
             raise IperfError(121)
@@ -11111,7 +11149,15 @@ class ControlConnection(Debugging):
             raise (yield from self._read_server_error())
         if state == SERVER_TERMINATE:
             raise IperfError(120)
-        raise IperfError(110, (yield from self._what_came(state)))
+
+    def read_document(self, title, deadline, limit, spare=0):
+        """Read a document of the server's, in a task. Raises IperfError, its own or 117.
+
+        title: for -d; limit, spare: of read_frame().
+        """
+        document = yield from read_frame(self.sock, deadline, limit, 117, self._judge, spare)
+        self._debug_document(title, document)
+        return document
 
     def take_facts(self, test):
         """Take what the server tells of its host, until it wants the streams, in a task.
@@ -11122,9 +11168,8 @@ class ControlConnection(Debugging):
         state = yield from self.expect(CREATE_STREAMS, also=FACTS if test.parameters.facts
                                        else None)
         if state == FACTS:
-            document = yield from read_frame(
-                self.sock, time.monotonic() + REPLY_TIMEOUT, MAX_FACTS, 117)
-            self._debug_document("get_facts", document)
+            document = yield from self.read_document(
+                "get_facts", time.monotonic() + REPLY_TIMEOUT, MAX_FACTS)
             test.remote_host, test.tells = clean_facts(document), True
             yield from self.expect(CREATE_STREAMS)
 
@@ -11485,11 +11530,11 @@ class Client(Driver):
         deadline = time.monotonic() + REPLY_TIMEOUT
         document = results_to_json(test.results())
         self._debug_document("send_results", document)
-        yield from control.send(encode_frame(document), 116)
+        yield from control.send(encode_frame(document), 116,
+                                write=write_small if test.tells else write_all)
         # iperf3: a server that was asked once sends its output to all later clients, too.
-        document = yield from read_frame(
-            control.sock, deadline, results_limit(len(test.ids), test.tells), 117, MAX_OUTPUT)
-        self._debug_document("get_results", document)
+        document = yield from control.read_document(
+            "get_results", deadline, results_limit(len(test.ids), test.tells), MAX_OUTPUT)
         test.take_remote(results_from_json(document, test.ids))
         yield from control.expect(DISPLAY_RESULTS)
 
@@ -12223,6 +12268,15 @@ class Server(Driver):
             yield from pause(min(0.5, max(0.01, deadline - time.monotonic())))
 
 
+def end_by_client(state):
+    """Raise what a state means by which the client ends the test, in a task."""
+    if state == CLIENT_TERMINATE:
+        raise IperfError(119)
+    if state == IPERF_DONE:
+        raise Quit()
+    yield from ()
+
+
 class Connection:
     """A connection to a server, until it is known what for.
 
@@ -12359,7 +12413,7 @@ class Connection:
             if self._server.settings.cntl_ka is None:
                 self._probe_when_idle()
             yield from write_all(sock, encode_state(PARAM_EXCHANGE), deadline, 111)
-            return (yield from read_frame(sock, deadline, MAX_PARAMETERS, 114))
+            return (yield from read_frame(sock, deadline, MAX_PARAMETERS, 114, end_by_client))
         except Quit:  # it only wanted to connect
             yield from self._say_good_bye(b"")
             return None
@@ -12617,8 +12671,8 @@ class Conversation(Debugging):
         device = self.settings.bind_dev or route_device(self._peer)
         document = dict(host_facts(device), version=__version__)
         self._debug_document("send_facts", document)
-        yield from write_all(self.control, encode_state(FACTS) + encode_frame(document),
-                             time.monotonic() + STEP_TIMEOUT, 111)
+        yield from write_small(self.control, encode_state(FACTS) + encode_frame(document),
+                               time.monotonic() + STEP_TIMEOUT, 111)
 
     def _take_streams(self, deadline):
         """Wait for the client's next streams, for a moment, and take them in, in a task."""
@@ -12677,10 +12731,7 @@ class Conversation(Debugging):
         state, = struct.unpack("!b", data)
         if state == TEST_END and self.phase == TEST_RUNNING:
             return
-        if state == CLIENT_TERMINATE:
-            raise IperfError(119)
-        if state == IPERF_DONE:
-            raise Quit()
+        yield from end_by_client(state)
         raise IperfError(110)
 
     def _measure(self):
@@ -12720,14 +12771,15 @@ class Conversation(Debugging):
     def _exchange_results(self):
         test, sock = self._test, self.control
         yield from self._send_state(EXCHANGE_RESULTS)
-        document = yield from read_frame(sock, self._clock.step(),
-                                         results_limit(len(test.ids), test.tells), 117)
+        limit = results_limit(len(test.ids), test.tells)
+        document = yield from read_frame(sock, self._clock.step(), limit, 117, end_by_client)
         self._debug_document("get_results", document)
         test.take_remote(results_from_json(document, test.ids))
         output, self._record = self._record and self._record.server_output(), None
         document = results_to_json(test.results(output))
         self._debug_document("send_results", document)
-        yield from write_all(sock, encode_frame(document), time.monotonic() + REPLY_TIMEOUT, 116)
+        write = write_small if test.tells else write_all
+        yield from write(sock, encode_frame(document), time.monotonic() + REPLY_TIMEOUT, 116)
         yield from self._send_state(DISPLAY_RESULTS)
         test.emit_diagnosis()
 
