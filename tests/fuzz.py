@@ -104,12 +104,14 @@ def datagram(number, micros):
     return struct.pack("!III", 2801, micros, number).ljust(1400, b"\x9e")
 
 
-def talk(parameters, opening, transfer, of_client, of_server):
-    """Return the steps of a whole test."""
+def talk(parameters, opening, transfer, of_client, of_server, told=None):
+    """Return the steps of a whole test. told: the facts of a server's that is a pyperf3."""
+    facts = [Step(SERVER, 0, pyperf3.FACTS), Step(SERVER, 0, told)] if told else []
     return [
         Step(CLIENT, 0, COOKIE),
         Step(SERVER, 0, pyperf3.PARAM_EXCHANGE),
         Step(CLIENT, 0, parameters),
+    ] + facts + [
         Step(SERVER, 0, pyperf3.CREATE_STREAMS),
     ] + opening + [
         Step(SERVER, 0, pyperf3.TEST_START),
@@ -145,6 +147,45 @@ OUTPUT_JSON = members(
 FORWARD = (
     results((99.961758738577544, 99.961858585213122, 0), 1, [result(1, 16384, 1.001043, 0)]),
     ((0.014980959200855713, 0.015080832262194749, 0), -1, [result(1, 16384, 1.001264)]))
+
+# What pyperf3s tell each other if one is asked for a verdict, of Linux 6.18, shortened.
+HOST = members(
+    ("cores", 2), ("kernel", "6.18.44"), ("rmem_max", 4194304), ("wmem_max", 4194304),
+    ("tcp_rmem", [4096, 131072, 33554432]), ("tcp_wmem", [4096, 16384, 4194304]),
+    ("tcp_timestamps", 1), ("congestion", "bbr"), ("loopback", True), ("mtu", 65536),
+    ("speed_mbps", 100), ("duplex", "half"))
+TOLD = members(*(list(HOST.items()) + [("version", "0.1.0")]))
+HOST_AFTER = members(*(list(HOST.items()) + [("during_test", members(
+    ("cpu_idle_ticks", 1), ("cpu_ticks", 20), ("cpu_steal_ticks", 2), ("device_send_drops", 3),
+    ("device_sent_bytes", 49957), ("device_received_bytes", 49957), ("softnet_drops", 1),
+    ("tcp_zero_windows", 2), ("throttled_us", 100), ("udp_receive_buffer_errors", 4)))]))
+
+
+def stream_facts(**more):
+    """Return what a pyperf3 tells of a stream's connection."""
+    facts = members(
+        ("busy_us", 900000), ("rwnd_limited_us", 300000), ("sndbuf_limited_us", 1000),
+        ("segments_sent", 90), ("segments_received", 20), ("retransmits", 3),
+        ("needless_retransmits", 2), ("delivered", 87), ("delivered_ce", 2), ("rtos", 1),
+        ("rto_time_us", 210000), ("min_rtt_us", 11), ("rtt_us", 300), ("snd_mss", 1448),
+        ("delivery_rate_bps", 108544000000), ("snd_cwnd_segments", 10), ("snd_wnd", 65536),
+        ("rtt_p50_us", 310), ("rtt_p95_us", 350), ("samples", 10),
+        ("samples_nothing_unsent", 9), ("max_snd_wnd", 108544), ("snd_wnd_small_percent", 12),
+        ("worker_cpu_percent", 96.7), ("worker_wait_percent", 1.1), ("send_buffer", 4194304),
+        ("congestion", "reno"))
+    facts.update(more)
+    return facts
+
+
+def with_facts(stream, facts):
+    return members(*(list(stream.items()) + [("pyperf3", facts)]))
+
+
+def results_with_facts(*arguments, **more):
+    return members(*(list(results(*arguments, **more).items()) + [("pyperf3", HOST_AFTER)]))
+
+
+ASKING = ("pyperf3_features", members(("facts", 1)))
 ONE_STREAM = [Step(CLIENT, 1, COOKIE)]
 ONE_BLOCK = [Step(CLIENT, 1, BLOCK)]
 
@@ -219,6 +260,36 @@ CONVERSATIONS = collections.OrderedDict((
         talk(tcp_parameters(("authtoken", TOKEN)), ONE_STREAM, ONE_BLOCK, FORWARD[0],
              results(*FORWARD[1])),
         [], ["--login", "-V"], False)),
+    ("facts", Conversation(
+        talk(tcp_parameters(ASKING), ONE_STREAM, ONE_BLOCK,
+             results_with_facts((99.9, 99.9, 0), 1, [with_facts(
+                 result(1, 16384, 1.001043, 0), stream_facts())]),
+             results_with_facts((0.01, 0.01, 0), -1, [with_facts(
+                 result(1, 16384, 1.001264), stream_facts(busy_us=0, rwnd_limited_us=0))]), TOLD),
+        ["--verdict", "-n", "16K", "-l", "16K"], ["--verdict"], False)),
+    ("facts-bidir", Conversation(
+        talk(tcp_parameters(("bidirectional", True), ("bandwidth", 20000000), ASKING),
+             [Step(CLIENT, 1, COOKIE), Step(CLIENT, 2, COOKIE)],
+             [Step(CLIENT, 1, BLOCK), Step(SERVER, 2, BLOCK)],
+             results_with_facts((99.4, 99.4, 0), 1, [
+                 with_facts(result(1, 16384, 1.00042, 0), stream_facts()),
+                 with_facts(result(3, 16384, 1.00042), stream_facts(busy_us=0))]),
+             results_with_facts((99.7, 99.6, 0.1), 1, [
+                 with_facts(result(1, 16384, 1.000531), stream_facts(busy_us=0)),
+                 with_facts(result(3, 16384, 1.000531, 0), stream_facts())]), TOLD),
+        ["--verdict", "--bidir", "-n", "16K", "-l", "16K", "-b", "20M", "-V"],
+        ["--verdict", "-J"], False)),
+    ("facts-udp", Conversation(
+        talk(udp_parameters(ASKING), [Step(CLIENT, 1, HELLO), Step(SERVER, 1, HELLO_REPLY)],
+             [Step(CLIENT, 1, datagram(1, 545774)), Step(CLIENT, 1, datagram(2, 546894)),
+              Step(CLIENT, 1, datagram(3, 548014))],
+             results_with_facts((2.1, 0, 2.1), 0, [with_facts(
+                 result(1, 4200, 1.001104, packets=3),
+                 members(("worker_cpu_percent", 96.7), ("send_buffer", 4194304)))], None),
+             results_with_facts((0.4, 0, 0.4), -1, [with_facts(
+                 result(1, 4200, 1.001187, jitter=1.1843e-05, packets=3),
+                 members(("worker_cpu_percent", 2.7), ("receive_buffer", 4194304)))], None), TOLD),
+        ["--verdict", "-u", "-n", "4200", "-l", "1400", "-b", "10M"], ["--verdict", "-V"], True)),
     ("denial", Conversation([
         Step(CLIENT, 0, COOKIE),
         Step(SERVER, 0, pyperf3.PARAM_EXCHANGE),

@@ -119,7 +119,7 @@ class HostileServers(unittest.TestCase):
                 (frame(dict(good, streams=5)), "unable to receive results"),
                 (frame(dict(good, cpu_util_user="x")), "unable to receive results"),
                 (frame(dict(good, streams=[dict(stream, id=2)])), "stream has an invalid id"),
-                (struct.pack("!I", 2 ** 32 - 1), "unable to receive results"),
+                (struct.pack("!I", 2 ** 31), "unable to receive results"),
                 (struct.pack("!I", 0), "unable to receive results")):
             with self.subTest(results=results[:40]):
                 self.check(whole_test(results), "iperf3: error - " + text)
