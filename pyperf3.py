@@ -1858,7 +1858,9 @@ def clean_facts(document, depth=2):
     import re
 
     def is_plain(value):
-        return (isinstance(value, bool) or (_is_number(value) and abs(value) < 2 ** 63)
+        # Nothing is told in parts below 0.1; shares of tiny numbers would be infinite.
+        return (isinstance(value, bool)
+                or (_is_number(value) and (value == 0 or 0.001 <= abs(value) < 2 ** 63))
                 or (isinstance(value, str) and re.match(r"[!-~]{1,64}\Z", value)))
     facts = collections.OrderedDict()
     for name, value in document.items() if isinstance(document, dict) else ():
@@ -6380,7 +6382,7 @@ def _by_loss(case):
     if case.loss < _THRESHOLDS["loss"] or case.queues:
         return None
     mss, cap = case.sender.least("snd_mss"), None
-    if case.usual and case.congestion == "reno":
+    if min(case.shortest, case.usual, mss) > 0 and case.congestion == "reno":
         cap = _MATHIS * mss * 8e6 / (case.usual * case.loss ** 0.5) * case.streams
         if case.rate < _THRESHOLDS["mathis"] * cap:
             return None

@@ -287,8 +287,9 @@ class Unasked(support.ServerCase):
 
     ASKING = ("--verdict", "--max-rtt 5ms", "-R --max-retransmits 1%",
               "--bidir --max-retransmits 1%")
-    PLAIN = ("", "-R", "--bidir", "-V", "-J", "--max-loss 1%", "--min-bitrate 1", "--max-jitter 5ms",
-             "--max-retransmits 1%", "-R --max-retransmits 5", "--get-server-output")
+    PLAIN = ("", "-R", "--bidir", "-V", "-J", "--max-loss 1%", "--min-bitrate 1",
+             "--max-jitter 5ms", "--max-retransmits 1%", "-R --max-retransmits 5",
+             "--get-server-output")
 
     def spoken(self, line):
         """Return the parameters, and the results if it sends any, of a client."""
@@ -414,7 +415,8 @@ class Pairs(unittest.TestCase):
                 self.assertGreater(row["segments_sent" if row["sender"]
                                        else "segments_received"], 5)
                 self.assertGreater(row["receive_buffer"], 1000)
-                self.assertLess(row["worker_cpu_percent"], 130.0)
+                # Python 3.6 does not tell which threads are whose.
+                self.assertLess(row.get("worker_cpu_percent", 0.0), 130.0)
                 if row["sender"]:
                     self.assertGreater(row["samples"], 3)
                     self.assertLess(row["busy_us"], 5e6)
@@ -598,7 +600,7 @@ class Liars(support.ServerCase):
             self.assertEqual(clean(value), {})
         kept = {"a": 1, "b": 1.5, "c": True, "d": "word", "e": [1, 2], "f": {"g": 1}}
         self.assertEqual(clean(kept), kept)
-        for value in (None, float("nan"), float("inf"), 10 ** 400, 2 ** 63, "", "two words",
+        for value in (None, float("nan"), float("inf"), 10 ** 400, 2 ** 63, 1e-320, "", "two words",
                       "x" * 65, "\x1b[2J", "\u202e", [[1]], ["x"], [float("nan")], list(range(9)),
                       {"h": {"i": 1}}):
             self.assertIn(clean({"x": value}), ({}, {"x": {}}), value)
@@ -638,7 +640,7 @@ class Changes:
         if kind == 2 and isinstance(old, (int, float)):
             return old * chance.choice((-1, 0, 1e-6, 0.1, 10, 1000, 1e9))
         if kind == 3:
-            return chance.choice(("cubic", "reno", "bbr", "half", "full", "lo", "\x1b[2J", "\n", ""))
+            return chance.choice(("cubic", "reno", "bbr", "half", "full", "\x1b[2J", "\n", ""))
         if kind == 4:
             return [chance.choice(self.NUMBERS) for _ in range(chance.randrange(10))]
         return chance.choice(self.NUMBERS)
@@ -708,6 +710,25 @@ class Generated(unittest.TestCase):
             with self.subTest(line=line):
                 self.vary(document, Changes("%d %s" % (fuzz.SEED, line)),
                           MUTANTS // len(self.LINES))
+
+    def test_reno_of_a_liar_divided_by_zero(self):
+        row = {"busy_us": 10 ** 6, "samples": 20, "segments_sent": 1000, "retransmits": 100,
+               "min_rtt_us": 10, "rtt_p50_us": 10, "rtt_p95_us": 12, "snd_mss": 1448,
+               "congestion": "reno", "socket": 4, "sender": True}
+        sums = {"bits_per_second": 1e7, "seconds": 2.0, "bytes": 2500000}
+        start = {"test_start": {"protocol": "TCP", "num_streams": 1, "bidir": 0, "reverse": 1,
+                                "target_bitrate": 0, "duration": 2, "omit": 0, "bytes": 0,
+                                "blocks": 0},
+                 "connected": [{"remote_host": "127.0.0.1"}]}
+        for name in ("rtt_p50_us", "min_rtt_us", "snd_mss"):
+            for value in (None, 0, -5):
+                end = {"pyperf3": {"limits": [], "remote_limits": [
+                    {key: item for key, item in dict(row, **{name: value}).items()
+                     if item is not None}]},
+                       "cpu_utilization_percent": dict.fromkeys(("host_total", "remote_total"), 1),
+                       "sum_sent": sums, "sum_received": sums, "streams": []}
+                with self.subTest(name=name, value=value):
+                    self.assertTrue(pyperf3.diagnose(start, end, False, False))
 
     def vary(self, document, changes, count):
         own = document["end"]["pyperf3"]
