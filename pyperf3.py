@@ -3186,6 +3186,15 @@ def _number_in(path, low=0):
     return value if value >= low else None
 
 
+def _has_cable(folder):
+    """Return whether a network device is hardware, or stands on some: a veth's speed is none."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return False
+    return any(name == "device" or name.startswith("lower_") for name in names)
+
+
 def host_facts(device):
     """Return what holds for this host: its CPUs, its kernel, limits of buffers, the device.
 
@@ -3208,10 +3217,11 @@ def host_facts(device):
         facts["loopback"] = device == "lo" or None
         folder = "/sys/class/net/%s/" % device
         facts["mtu"] = _number_in(folder + "mtu", 1)
-        facts["speed_mbps"] = _number_in(folder + "speed", 1)  # -1: a veth, Wi-Fi
-        words = _read_words(folder + "duplex")
-        if words in ([b"full"], [b"half"]):
-            facts["duplex"] = words[0].decode("ascii")
+        if _has_cable(folder):
+            facts["speed_mbps"] = _number_in(folder + "speed", 1)  # -1: Wi-Fi
+            words = _read_words(folder + "duplex")
+            if words in ([b"full"], [b"half"]):
+                facts["duplex"] = words[0].decode("ascii")
     return collections.OrderedDict(pair for pair in facts.items() if pair[1] is not None)
 
 
@@ -5539,6 +5549,7 @@ class Progress:
 
     _MOST = 1024
     _WINDOW = 0.5  # seconds over which a rate is taken, at least
+    _START = 1.4  # seconds; a window that ends later has begun behind the first one
 
     def __init__(self):
         self._points = Samples([], self._MOST)  # (seconds, bytes)
@@ -5575,9 +5586,12 @@ class Progress:
             facts["ramp_seconds"] = round(next(
                 end - self._points.values[0][0] for end, rate in rates
                 if rate >= 0.9 * usual or end == rates[-1][0]), 3)
-            # Of windows behind the start: slow start fills any queue.
-            even = [rate for end, rate in rates if end >= 3.0] or later
-            facts["spread_percent"] = round(percent(max(even) - min(even), usual), 1)
+            # Behind slow start, which fills any queue, and without the end.
+            even = [rate for end, rate in rates[:-1] if end >= self._START]
+            if len(even) >= 4:
+                mean = sum(even) / len(even)
+                deviation = (sum((rate - mean) ** 2 for rate in even) / len(even)) ** 0.5
+                facts["deviation_percent"] = round(percent(deviation, mean), 1)
         return facts
 
 
@@ -6012,9 +6026,10 @@ _THRESHOLDS = {
     "line": 0.93,  # of what a device's speed leaves for payload
     "policer": 0.002,  # retransmitted; reno 0.006 to 0.007 ...
     "policer_bbr": 0.04,  # ... and bbr, which bears it, 0.073 to 0.075; random loss has what it has
-    "even": 20.0,  # percent by which the rate differs; a policer 5.6, random loss 47 to 61 (reno)
+    "even": 6.0,  # percent that the rate deviates; policers 1.0 to 4.3, random loss (reno) 8 to 25
     "loss": 0.001,  # retransmitted; random loss is told from 0.1 % on
     "mathis": 0.5,  # of Mathis' formula is reached, or reno has another limit; measured 0.7 to 1.1
+    "stalling": 0.03,  # retransmitted; from here on timeouts, which it leaves out, take the time
     "busy": 0.95,  # 0.99 to 1.00 of a full path; with many stalls 0.9
     "timeouts": 0.02,  # of the time
     "stall": 1.0,  # seconds
@@ -6156,6 +6171,8 @@ class Case:
         self.loss = sender.share(later + "retransmits", later + "segments_sent") * max(
             0.0, 1 - sender.share("needless_retransmits", "retransmits"))
         self.shortest, self.usual = sender.least("min_rtt_us"), sender.mean("rtt_p50_us")
+        # bits/s that the receiver's window allows
+        self.covers = sender.sum("max_snd_wnd") * 8e6 / self.usual if self.usual > 0 else 0.0
 
     @property
     def is_measured(self):
@@ -6293,12 +6310,16 @@ def _by_send_buffer(case):
 
 def _by_receiver(case):
     collapsed = case.sender.mean("snd_wnd_small_percent") / 100.0
-    starved = case.window >= _THRESHOLDS["window"] and collapsed >= _THRESHOLDS["collapsed"]
+    # A window that is wide enough for more was closed in between.
+    starved = case.window >= _THRESHOLDS["window"] and (
+        collapsed >= _THRESHOLDS["collapsed"]
+        or case.rate < _THRESHOLDS["window_use"] * case.covers)
     if not starved and not case.receiver.is_full():
         return None
     cpu, waited = case.receiver.worker()
-    detail = "Its window fell below a quarter of its size in %s of the samples." % _percent_text(
-        collapsed) if starved else None
+    detail = ("Its window held the sender back %s of the time, and fell below a quarter of its size"
+              " in %s of the samples." % (_percent_text(case.window), _percent_text(collapsed))
+              if starved else None)
     if cpu:
         detail = (detail + " " if detail else "") + _worker_text("receiver", cpu, waited)
     if case.receiver.is_busy():
@@ -6315,11 +6336,9 @@ def _by_receiver(case):
 
 
 def _by_window(case):
-    window = case.sender.sum("max_snd_wnd")
-    covers = window * 8e6 / case.usual if case.usual else 0.0
+    window, covers = case.sender.sum("max_snd_wnd"), case.covers
     fits = covers and abs(case.rate / covers - 1) <= _THRESHOLDS["window_error"]
-    if (case.window < (_THRESHOLDS["window_fits"] if fits else _THRESHOLDS["window"])
-            or case.rate < _THRESHOLDS["window_use"] * covers):
+    if case.window < (_THRESHOLDS["window_fits"] if fits else _THRESHOLDS["window"]):
         return None
     return _finding(
         "receiver_window", "limited by the receiver's window %s of the time" % _percent_text(
@@ -6352,7 +6371,8 @@ def _by_line(case):
     for side in (case.sender, case.receiver):
         speed = side.number("speed_mbps") * 1e6
         room = speed * case.payload_share()
-        if room and case.rate >= _THRESHOLDS["line"] * room:
+        # A speed that is exceeded is none (virtual machines).
+        if _THRESHOLDS["line"] * room <= case.rate <= 1.1 * speed and room:
             return _finding(
                 "line_rate", "the %s link of the %s end is full" % (
                     _rate_text(speed), side.name),
@@ -6363,19 +6383,19 @@ def _by_line(case):
 
 
 def _by_policer(case):
-    spread = case.progress.get("spread_percent")
+    deviation = case.progress.get("deviation_percent")
     bound = _THRESHOLDS["policer_bbr" if case.congestion.startswith("bbr") else "policer"]
     if case.loss < bound or case.queues or not (
-            isinstance(spread, (int, float)) and spread <= _THRESHOLDS["even"]):
+            isinstance(deviation, (int, float)) and deviation <= _THRESHOLDS["even"]):
         return None
     return _finding(
         "policer", "packets above %s are dropped without a queue: a policer or shaper" % (
             _rate_text(case.rate)),
-        "%s were sent again; the round trip stayed near its shortest (%s, at least %s), the rate"
-        " within %.0f %%." % (_percent_text(case.loss), _ms_text(case.usual),
-                              _ms_text(case.shortest), spread),
+        "%s were sent again; the round trip stayed near its shortest (%s, at least %s), and the"
+        " rate even, within %.0f %%." % (_percent_text(case.loss), _ms_text(case.usual),
+                                         _ms_text(case.shortest), deviation),
         "Ask who runs the path for its rate and burst.", loss_share=case.loss,
-        rtt_p50_us=case.usual, min_rtt_us=case.shortest, spread_percent=spread)
+        rtt_p50_us=case.usual, min_rtt_us=case.shortest, deviation_percent=deviation)
 
 
 def _by_loss(case):
@@ -6384,7 +6404,7 @@ def _by_loss(case):
     mss, cap = case.sender.least("snd_mss"), None
     if min(case.shortest, case.usual, mss) > 0 and case.congestion == "reno":
         cap = _MATHIS * mss * 8e6 / (case.usual * case.loss ** 0.5) * case.streams
-        if case.rate < _THRESHOLDS["mathis"] * cap:
+        if case.loss < _THRESHOLDS["stalling"] and case.rate < _THRESHOLDS["mathis"] * cap:
             return None
     detail = "%s were sent again, and the round trip hardly grew (%s, at least %s)." % (
         _percent_text(case.loss), _ms_text(case.usual), _ms_text(case.shortest))
@@ -6640,6 +6660,8 @@ def _unknown(case):
     """Return the finding for a direction of which nobody can tell what limited it."""
     if case.seconds < 1:
         detail = "The test was too short."
+    elif not case.rate:
+        detail = "Nothing arrived."
     elif case.protocol == "TCP" and not case.sender.rows:
         detail = ("The sender is the other end, which told nothing of its connections"
                   " (an iperf3 does not).")
@@ -6662,6 +6684,8 @@ def diagnose_direction(case):
     """Return the findings of a Case: its limit first, then the notes."""
     limits = _DATAGRAM_LIMITS if case.protocol == "UDP" else (
         _LIMITS if case.is_measured else _PLAIN_LIMITS)
+    if not case.rate and case.protocol != "UDP":
+        limits = (_by_black_hole,)
     limit = next(filter(None, (rule(case) for rule in limits)), None)
     if case.seconds < 1 and limit and limit["code"] != "sender_rate":
         limit = None
