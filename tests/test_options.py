@@ -17,8 +17,8 @@ USAGE = ("\nUsage: iperf3 [-s|-c host] [options]\n"
 # Options of pyperf3 alone.
 OWN = ("loopback", "connect-only", "wait", "min-bitrate", "max-loss", "max-jitter",
        "max-retransmits", "max-rtt", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
-       "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "threads", "sendmmsg",
-       "no-sendmmsg")
+       "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "verdict", "threads",
+       "sendmmsg", "no-sendmmsg")
 # Settings that no option sets: they are no text for a command line.
 NO_OPTION = ("password", "passphrase")
 
