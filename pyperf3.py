@@ -6026,7 +6026,7 @@ _THRESHOLDS = {
     "line": 0.93,  # of what a device's speed leaves for payload
     "policer": 0.002,  # retransmitted; reno 0.006 to 0.007 ...
     "policer_bbr": 0.04,  # ... and bbr, which bears it, 0.073 to 0.075; random loss has what it has
-    "even": 6.0,  # percent that the rate deviates; policers 1.0 to 4.3, random loss (reno) 8 to 25
+    "even": 5.0,  # percent that the rate deviates; policers 1.5 to 4.3, random loss 5.8 to 25
     "loss": 0.001,  # retransmitted; random loss is told from 0.1 % on
     "mathis": 0.5,  # of Mathis' formula is reached, or reno has another limit; measured 0.7 to 1.1
     "stalling": 0.03,  # retransmitted; from here on timeouts, which it leaves out, take the time

@@ -353,8 +353,8 @@ class Rules(unittest.TestCase):
 
     def test_policer(self):
         for lost, deviation, more, code in (
-                (70, 6.0, {}, "policer"), (69, 6.0, {}, "random_loss"),
-                (70, 6.1, {}, "random_loss"), (70, 6.0, dict(rtt_p50_us=30000), "queue"),
+                (70, 5.0, {}, "policer"), (69, 5.0, {}, "random_loss"),
+                (70, 5.1, {}, "random_loss"), (70, 5.0, dict(rtt_p50_us=30000), "queue"),
                 (1400, 5.0, dict(congestion="bbr"), "policer"),
                 (1399, 5.0, dict(congestion="bbr"), "random_loss")):
             even = dict(deviation_percent=deviation)
