@@ -3200,7 +3200,7 @@ def host_facts(device):
 
     Bytes; the speed in Mbit/s. Without what this system does not tell.
     """
-    facts = collections.OrderedDict(cores=os.cpu_count() or 1)
+    facts = collections.OrderedDict(cores=os.cpu_count() or 1, system=sys.platform[:16])
     if hasattr(os, "uname"):
         facts["kernel"] = os.uname().release[:64]
     for name in ("rmem_max", "wmem_max"):
@@ -5467,11 +5467,15 @@ class Samples:
         return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in shares]
 
 
+_NO_THRESHOLD = 0x7fffffff  # of slow start (Linux): nothing was lost yet
+
+
 class ConnectionLimits:
     """Keep what the kernel told of one TCP connection: from when measuring began, and samples."""
 
     _MOST = 2048  # samples of each kind
-    _START = 1.0  # seconds: slow start, which loses packets on any path
+    _START = 1.0  # seconds: slow start, which loses packets on any path, with a young window
+    _LATER = ("segments_sent", "retransmits", "busy_us", "rwnd_limited_us")  # told of the rest, too
     # From this share on a send buffer is full: the kernel wakes a writer at two thirds.
     _FULL = 0.65
 
@@ -5480,7 +5484,8 @@ class ConnectionLimits:
         self._forget()
 
     def _forget(self):
-        self._rtt, self._window = [Samples(array.array("q"), self._MOST) for _ in range(2)]
+        self._rtt, self._window, self._threshold = [
+            Samples(array.array("q"), self._MOST) for _ in range(3)]
         self._settled = None  # the TcpInfo behind slow start
         # All; those without a whole segment to be sent; with a full buffer (None: not known);
         # with as much under way as the congestion window allows.
@@ -5505,8 +5510,10 @@ class ConnectionLimits:
         self._congested += info.unacked >= info.snd_cwnd - 1
         if use is not None:
             self._full = (self._full or 0) + (use >= self._FULL)
-        if seconds >= self._START and self._settled is None:
-            self._settled = info
+        if seconds >= self._START:
+            self._settled = self._settled or info
+            if 0 < info.snd_ssthresh < _NO_THRESHOLD:
+                self._threshold.add(info.snd_ssthresh)
 
     def finish(self, info):
         """Take the TcpInfo of the end, once."""
@@ -5528,9 +5535,12 @@ class ConnectionLimits:
             if self._full is not None:
                 facts["samples_buffer_full"] = self._full
             facts.update(self._window_facts())
-        if self._settled and self._last.data_segs_out >= 0:
-            facts["later_segments_sent"] = self._last.data_segs_out - self._settled.data_segs_out
-            facts["later_retransmits"] = self._last.total_retrans - self._settled.total_retrans
+        if len(self._threshold.values) >= 10:
+            low, middle, high = self._threshold.percentiles(0.1, 0.5, 0.9)
+            facts["ssthresh_spread_percent"] = round(percent(high - low, middle), 1)
+        if self._settled:
+            later = connection_facts(self._last, self._settled)
+            facts.update(("later_" + name, later[name]) for name in self._LATER if name in later)
         return facts
 
     def _window_facts(self):
@@ -5583,9 +5593,12 @@ class Progress:
         if len(rates) >= 4:
             later = sorted(rate for _, rate in rates[len(rates) // 2:])
             usual = facts["usual_bps"] = later[len(later) // 2]
-            facts["ramp_seconds"] = round(next(
-                end - self._points.values[0][0] for end, rate in rates
-                if rate >= 0.9 * usual or end == rates[-1][0]), 3)
+            begin = ends = self._points.values[0][0]
+            for end, rate in rates:
+                if rate >= 0.9 * usual:
+                    break
+                ends = end
+            facts["ramp_seconds"] = round(ends - begin, 3)
             # Behind slow start, which fills any queue, and without the end.
             even = [rate for end, rate in rates[:-1] if end >= self._START]
             if len(even) >= 4:
@@ -6016,6 +6029,7 @@ _THRESHOLDS = {
     "window": 0.20,  # small windows 0.94 to 1.00, a slow reader 0.41 to 0.45; a veth 0 to 0.38
     "window_fits": 0.10,  # the same if the window explains the rate to ...
     "window_error": 0.15,  # ... so much; small windows 0.04
+    "closed": 0.05,  # less of it tells nothing of a receiver whose processor is busy
     "window_use": 0.50,  # of what the window covers is reached; small ones 0.96, a veth 0.04
     "collapsed": 0.10,  # of the samples have a window below a quarter; a slow reader 0.41 to 0.46
     "cpu": 95.0,  # percent of a CPU that a worker ran, or waited for one
@@ -6024,9 +6038,13 @@ _THRESHOLDS = {
     "unsent": 0.80,  # of the samples find nothing unsent: pipes 0.95 to 1.00, a veth 0.79 to 1.00
     "empty": 0.20,  # of the samples may have a full buffer then; pipes 0.02 to 0.04
     "line": 0.93,  # of what a device's speed leaves for payload
-    "policer": 0.002,  # retransmitted; reno 0.006 to 0.007 ...
-    "policer_bbr": 0.04,  # ... and bbr, which bears it, 0.073 to 0.075; random loss has what it has
-    "even": 5.0,  # percent that the rate deviates; policers 1.5 to 4.3, random loss 5.8 to 25
+    "policer": 0.002,  # retransmitted; reno 0.004 to 0.008 ...
+    "policer_bbr": 0.04,  # ... and bbr, which bears it, 0.05 to 0.075; random loss has what it has
+    # Percent by which what a loss leaves of the congestion window (ssthresh) spreads: a policer
+    # sets in at one size, 0 (reno) and to 36 (cubic); random loss 62 to 110, cubic 33 to 110.
+    "sizes": 20.0,
+    "size": 8,  # segments of it; of small ones nothing is told
+    "even": 10.0,  # percent that the rate of bbr deviates; policers 1.5 to 4.7
     "loss": 0.001,  # retransmitted; random loss is told from 0.1 % on
     "mathis": 0.5,  # of Mathis' formula is reached, or reno has another limit; measured 0.7 to 1.1
     "stalling": 0.03,  # retransmitted; from here on timeouts, which it leaves out, take the time
@@ -6037,13 +6055,14 @@ _THRESHOLDS = {
     "overtaken": 0.001,  # of the segments; where packets are held back 0.02, a loopback 0.0002
     "marks": 0.001,  # of what was delivered
     "lost": 0.01,  # of datagrams
+    "most": 0.50,  # of them, that one place has lost
     "steal": 0.05,  # of all CPU time
     "ramp": 0.25,  # of the test
     "others": 0.10,  # of a device's bytes
 }
 # us, and share of the shortest round trip, by which a queue adds to the usual one: full queues 0.43
-# and more, policers and random loss 0.06 to 0.25.
-_QUEUE = (2000, 0.33)
+# and more, policers and random loss 0.06 to 0.25. In between nobody knows.
+_QUEUE, _NO_QUEUE = (2000, 0.33), (100, 0.33)
 _MATHIS = 1.22  # Mathis et al., 1997: rate = 1.22 MSS / (RTT sqrt(loss)), of reno
 
 
@@ -6086,6 +6105,11 @@ class Side:
         self.changes = host.get("during_test")
         if not isinstance(self.changes, dict):
             self.changes = {}
+
+    @property
+    def is_linux(self):
+        """Whether it runs Linux, as far as is known."""
+        return str(self.host.get("system", "linux")).startswith("linux")
 
     def has(self, name):
         return bool(self.rows) and all(name in row for row in self.rows)
@@ -6157,17 +6181,18 @@ class Case:
         self.progress = own.get("progress" + suffix, {})
         self.datagrams = end.get("sum" + suffix, {})
         self.target = test["target_bitrate"] * streams
+        self.pace = _whole(test.get("fqrate")) * streams
         sender = self.sender
         # Not of the receiver's time: where a queue drains for long, that is more.
         self.busy = min(1.0, sender.sum("busy_us") / (
             1e6 * max(self.sent["seconds"], 1e-9) * max(1, len(sender.rows))))
-        self.window = sender.share("rwnd_limited_us", "busy_us")
+        # Behind slow start, which loses packets everywhere, and has a young window.
+        later = "later_" if sender.sum("later_segments_sent") else ""
+        self.window = sender.share(later + "rwnd_limited_us", later + "busy_us")
         self.buffer = sender.share("sndbuf_limited_us", "busy_us")
         self.nothing_unsent = sender.share("samples_nothing_unsent", "samples")
         self.full_buffer = sender.share("samples_buffer_full", "samples")
         self.resent = sender.share("retransmits", "segments_sent")
-        # Behind slow start, which loses packets everywhere.
-        later = "later_" if sender.sum("later_segments_sent") else ""
         self.loss = sender.share(later + "retransmits", later + "segments_sent") * max(
             0.0, 1 - sender.share("needless_retransmits", "retransmits"))
         self.shortest, self.usual = sender.least("min_rtt_us"), sender.mean("rtt_p50_us")
@@ -6178,12 +6203,18 @@ class Case:
     def is_measured(self):
         """Whether the sender's kernel told what its connections waited for."""
         return (self.sender.has("busy_us") and self.sender.has("samples")
+                and not self.sender.has("mptcp")
                 and self.sender.sum("samples") >= 5 * len(self.sender.rows))
 
     @property
     def queues(self):
         """Whether packets wait on the way: the usual round trip is longer than the shortest."""
         return self.usual >= self.shortest + max(_QUEUE[0], _QUEUE[1] * self.shortest)
+
+    @property
+    def is_calm(self):
+        """Whether hardly any does. Where it is neither, nobody knows."""
+        return self.usual <= self.shortest * (1 + _NO_QUEUE[1]) + _NO_QUEUE[0]
 
     @property
     def has_file(self):
@@ -6193,7 +6224,7 @@ class Case:
     @property
     def starves(self):
         """Whether the connections mostly had less to send than they could."""
-        return (not self.target and self.nothing_unsent >= _THRESHOLDS["unsent"]
+        return (not self.target and not self.pace and self.nothing_unsent >= _THRESHOLDS["unsent"]
                 and self.full_buffer < _THRESHOLDS["full"])
 
     @property
@@ -6233,13 +6264,13 @@ def _buffer_for(rate, us):
     return 2 * rate * us / 8e6
 
 
-def _sysctl(name, side, size):
-    """Return the command that lets a buffer of TCP grow to so many bytes."""
+def _most_buffer(name, side, size):
+    """Return (what of it is allowed now, or 0; the command that allows it), of a buffer of TCP."""
     values, most = side.host.get("tcp_" + name), 1 << max(22, int(size - 1).bit_length())
-    first = values[:2] if isinstance(values, list) and len(values) == 3 else (
-        [4096, 131072] if name == "rmem" else [4096, 16384])
-    return "sysctl -w net.ipv4.tcp_%s=\"%d %d %d\"" % (
-        name, _whole(first[0]), _whole(first[1]), most)
+    if not isinstance(values, list) or len(values) != 3 or not all(map(_whole, values)):
+        values = [4096, 131072 if name == "rmem" else 16384, 0]
+    return _whole(values[2]), "sysctl -w net.ipv4.tcp_%s=\"%d %d %d\"" % (
+        name, _whole(values[0]), _whole(values[1]), min(most, 2 ** 31 - 1))
 
 
 def _more_buffer(case, side, name, what):
@@ -6247,8 +6278,14 @@ def _more_buffer(case, side, name, what):
     if case.start.get("sock_bufsize"):
         return "Leave -w away: it fixes the buffers at %s." % _size_text(
             case.start["sock_bufsize"])
-    return "On the %s: %s" % (what, _sysctl(name, side, _buffer_for(
-        case.wanted_rate(), case.usual)))
+    size = _buffer_for(case.wanted_rate() / case.streams, case.usual)
+    allowed, command = _most_buffer(name, side, size)
+    if allowed >= size:
+        return "On the %s tcp_%s allows %s: something else keeps it small (a set SO_%sBUF?)." % (
+            what, name, _size_text(allowed), "RCV" if name == "rmem" else "SND")
+    if not side.is_linux:
+        return "On the %s: allow larger buffers of TCP." % what
+    return "On the %s%s: %s" % (what, "" if side.host else " (if it is a Linux)", command)
 
 
 def _needs_text(case):
@@ -6267,18 +6304,27 @@ def _worker_text(what, cpu, waited):
 # The limits, the first that holds: each takes a Case and returns a finding, or None.
 
 def _by_rate(case):
-    rate = case.sent["bits_per_second"] or case.rate
-    if case.target and rate >= _THRESHOLDS["rate"] * case.target and not (
-            case.protocol == "UDP" and _lost_share(case) >= _THRESHOLDS["lost"]):
-        return _finding("sender_rate", "the -b rate of %s was reached" % _rate_text(case.target),
-                        advice="The path may do more: try a higher -b, or none (-b 0 with -u).",
-                        target_bps=case.target, rate_bps=rate)
+    if case.protocol == "UDP":
+        rate = case.sent["bits_per_second"] or case.rate
+        if _lost_share(case) >= _THRESHOLDS["lost"]:
+            return None
+    else:
+        rate = case.rate
+    for option, target in (("-b", case.target), ("--fq-rate", case.pace)):
+        if target and rate >= _THRESHOLDS["rate"] * target:
+            text = "the %s rate of %s was reached" % (option, (
+                "%d x " % case.streams if case.streams > 1 else "") + _rate_text(
+                    target / case.streams))
+            return _finding("sender_rate", text, advice="The path may do more: try a higher %s, or"
+                            " none%s." % (option, " (-b 0 with -u)" * (option == "-b")),
+                            target_bps=target, rate_bps=rate)
     return None
 
 
 def _by_black_hole(case):
     sender = case.sender
-    if (sender.has("snd_cwnd_segments") and case.received["bytes"] < 20000 * case.streams
+    arrived = 1448 * sender.sum("delivered") if sender.has("delivered") else case.received["bytes"]
+    if (sender.has("snd_cwnd_segments") and arrived < 30000 * case.streams
             and case.seconds >= 1 and sender.mean("snd_cwnd_segments") <= 2
             and sender.mean("backoff") >= 1):
         return _finding(
@@ -6301,27 +6347,51 @@ def _by_send_buffer(case):
     size = case.sender.mean("send_buffer")
     return _finding(
         "send_buffer", "limited by the sender's buffer %s of the time" % _percent_text(share),
-        "Its %s are too little for %s at %s; %s." % (
-            _size_text(size), _rate_text(case.rate), _ms_text(case.usual), _needs_text(case)),
+        "Its %s%s carried %s at %s; %s." % (
+            "%d x " % case.streams if case.streams > 1 else "", _size_text(size),
+            _rate_text(case.rate), _ms_text(case.usual), _needs_text(case)),
         _more_buffer(case, case.sender, "wmem", "sender"), case.sender.name, share,
         sndbuf_share=case.buffer, buffer_full_share=case.full_buffer,
         nothing_unsent_share=case.nothing_unsent, send_buffer=size)
 
 
 def _by_receiver(case):
+    """Who closed the window: a receiver that is slow, or one that offers little."""
+    window, covers = case.sender.sum("max_snd_wnd"), case.covers
+    rate = _whole(case.progress.get("usual_bps")) or case.rate
+    fits = covers and abs(rate / covers - 1) <= _THRESHOLDS["window_error"]
+    held = case.window >= _THRESHOLDS["window_fits" if fits else "window"]
     collapsed = case.sender.mean("snd_wnd_small_percent") / 100.0
+    full = case.receiver.is_full() and (
+        case.window >= _THRESHOLDS["closed"] or not case.is_measured)
     # A window that is wide enough for more was closed in between.
-    starved = case.window >= _THRESHOLDS["window"] and (
-        collapsed >= _THRESHOLDS["collapsed"]
-        or case.rate < _THRESHOLDS["window_use"] * case.covers)
-    if not starved and not case.receiver.is_full():
+    slow = full or held and covers and (collapsed >= _THRESHOLDS["collapsed"]
+                                        or rate < _THRESHOLDS["window_use"] * covers)
+    if slow:
+        return _slow_receiver(case, collapsed if held else 0.0)
+    if not held:
         return None
+    if not covers:
+        detail = "Its kernel does not tell the window: what takes the data there may be slow, too."
+    else:
+        detail = "Its %s cover %s at %s; %s." % (
+            _size_text(window), _rate_text(covers), _ms_text(case.usual), _needs_text(case))
+    return _finding(
+        "receiver_window", "limited by the receiver's window %s of the time" % _percent_text(
+            case.window), detail,
+        _more_buffer(case, case.receiver, "rmem", "receiver"), case.receiver.name, case.window,
+        rwnd_share=case.window, window_bytes=window, rtt_p50_us=case.usual, covers_bps=covers)
+
+
+def _slow_receiver(case, collapsed):
     cpu, waited = case.receiver.worker()
-    detail = ("Its window held the sender back %s of the time, and fell below a quarter of its size"
-              " in %s of the samples." % (_percent_text(case.window), _percent_text(collapsed))
-              if starved else None)
+    details = []
+    if case.window >= _THRESHOLDS["closed"]:
+        details.append("Its window held the sender back %s of the time%s." % (
+            _percent_text(case.window), ", below a quarter of its size in %s of the samples" %
+            _percent_text(collapsed) if collapsed else ""))
     if cpu:
-        detail = (detail + " " if detail else "") + _worker_text("receiver", cpu, waited)
+        details.append(_worker_text("receiver", cpu, waited))
     if case.receiver.is_busy():
         advice = _BUSY_HOST
     elif case.streams == 1 and case.receiver.is_full():
@@ -6330,23 +6400,9 @@ def _by_receiver(case):
         advice = "Look at what takes the data there: a slow disk (-F), what else runs."
     return _finding(
         "receiver_slow", "the receiving host does not take the data off its socket fast enough",
-        detail, advice, case.receiver.name, case.window if starved else None,
+        " ".join(details) or None, advice, case.receiver.name, case.window,
         rwnd_share=case.window, collapsed_share=collapsed, worker_cpu_percent=cpu,
         worker_wait_percent=waited, host_idle_share=case.receiver.idle())
-
-
-def _by_window(case):
-    window, covers = case.sender.sum("max_snd_wnd"), case.covers
-    fits = covers and abs(case.rate / covers - 1) <= _THRESHOLDS["window_error"]
-    if case.window < (_THRESHOLDS["window_fits"] if fits else _THRESHOLDS["window"]):
-        return None
-    return _finding(
-        "receiver_window", "limited by the receiver's window %s of the time" % _percent_text(
-            case.window),
-        "Its %s cover %s at %s; %s." % (_size_text(window), _rate_text(covers),
-                                       _ms_text(case.usual), _needs_text(case)),
-        _more_buffer(case, case.receiver, "rmem", "receiver"), case.receiver.name, case.window,
-        rwnd_share=case.window, window_bytes=window, rtt_p50_us=case.usual, covers_bps=covers)
 
 
 def _by_sender_cpu(case):
@@ -6383,23 +6439,30 @@ def _by_line(case):
 
 
 def _by_policer(case):
-    deviation = case.progress.get("deviation_percent")
-    bound = _THRESHOLDS["policer_bbr" if case.congestion.startswith("bbr") else "policer"]
-    if case.loss < bound or case.queues or not (
-            isinstance(deviation, (int, float)) and deviation <= _THRESHOLDS["even"]):
+    sender, bbr = case.sender, case.congestion.startswith("bbr")
+    deviation = _whole(case.progress.get("deviation_percent"))
+    sizes = sender.mean("ssthresh_spread_percent")
+    if bbr:
+        regular = "deviation_percent" in case.progress and deviation <= _THRESHOLDS["even"]
+    else:
+        regular = (sender.has("ssthresh_spread_percent") and sizes <= _THRESHOLDS["sizes"]
+                   and sender.mean("snd_ssthresh_segments") >= _THRESHOLDS["size"])
+    if (case.loss < _THRESHOLDS["policer_bbr" if bbr else "policer"] or not case.is_calm
+            or not regular):
         return None
     return _finding(
         "policer", "packets above %s are dropped without a queue: a policer or shaper" % (
             _rate_text(case.rate)),
-        "%s were sent again; the round trip stayed near its shortest (%s, at least %s), and the"
-        " rate even, within %.0f %%." % (_percent_text(case.loss), _ms_text(case.usual),
-                                         _ms_text(case.shortest), deviation),
+        "%s were sent again, %s; the round trip stayed near its shortest (%s, at least %s)." % (
+            _percent_text(case.loss), "at an even rate" if bbr else
+            "each time when as much was under way", _ms_text(case.usual), _ms_text(case.shortest)),
         "Ask who runs the path for its rate and burst.", loss_share=case.loss,
-        rtt_p50_us=case.usual, min_rtt_us=case.shortest, deviation_percent=deviation)
+        rtt_p50_us=case.usual, min_rtt_us=case.shortest, ssthresh_spread_percent=sizes,
+        deviation_percent=deviation)
 
 
 def _by_loss(case):
-    if case.loss < _THRESHOLDS["loss"] or case.queues:
+    if case.loss < _THRESHOLDS["loss"] or not case.is_calm:
         return None
     mss, cap = case.sender.least("snd_mss"), None
     if min(case.shortest, case.usual, mss) > 0 and case.congestion == "reno":
@@ -6452,10 +6515,15 @@ def _by_network(case):
             "No faster network would be filled by %d stream%s here; more may move more (-P)." % (
                 case.streams, "s" * (case.streams > 1)),
             busy_share=case.busy, rate_bps=case.rate)
+    held = "".join(" (%s held it back %s of the time)" % (what, _percent_text(share))
+                   for what, share in (("the receiver's window", case.window),
+                                       ("the send buffer", case.buffer))
+                   if share >= _THRESHOLDS["closed"])
     return _finding(
-        "network", "the network is the limit", "Data waited for it all the time, for nothing at"
-        " either end; the round trip is %s, at least %s." % (
-            _ms_text(case.usual), _ms_text(case.shortest)),
+        "network", "the network is the limit", "Data waited for it all the time%s; the round trip"
+        " is %s, at least %s%s." % (
+            held, _ms_text(case.usual), _ms_text(case.shortest),
+            ", and %s were sent again" % _percent_text(case.loss) if case.loss else ""),
         "Try -P 4, and another congestion control (-C).", busy_share=case.busy,
         rtt_p50_us=case.usual, min_rtt_us=case.shortest, loss_share=case.loss)
 
@@ -6467,12 +6535,19 @@ def _lost_share(case):
 
 
 def _dropped_share(case):
-    """Return the share of the lost datagrams for which the receiving host had no room."""
-    lost = case.datagrams.get("lost_packets") or 0
-    drops = case.own.get(("remote_" if case.sends else "host_") + "dropped_packets")
-    if drops is None:
-        drops = case.receiver.changes.get("udp_receive_buffer_errors")
-    return min(1.0, _whole(drops) / lost) if lost else 0.0
+    """Return the share of the lost datagrams for which the receiving host had no room.
+
+    None if nobody knows.
+    """
+    lost = float(case.datagrams.get("lost_packets") or 0)
+    changes = case.receiver.changes
+    known = [case.own.get(("remote_" if case.sends else "host_") + "dropped_packets"),
+             changes.get("udp_receive_buffer_errors")]
+    known = [_whole(each) for each in known if each is not None]
+    if not known or not lost:
+        return None
+    return min(1.0, (max(known) + _whole(changes.get("softnet_drops"))
+                     + _whole(changes.get("device_receive_drops"))) / lost)
 
 
 def _by_datagrams(case):
@@ -6480,28 +6555,46 @@ def _by_datagrams(case):
     if lost < _THRESHOLDS["lost"]:
         return None
     text = "%s of the datagrams were lost" % _percent_text(lost)
-    dropped = _dropped_share(case)
-    if dropped >= 0.5:
+    dropped, unsent = _dropped_share(case), _unsent_datagrams(case) / max(
+        1.0, float(case.datagrams.get("lost_packets") or 0))
+    figures = {"lost_share": lost, "dropped_share": dropped}
+    if unsent >= _THRESHOLDS["most"]:
+        return _finding(
+            "udp_sender", text + " before they left the sending host",
+            "Its devices dropped %d packets." % _unsent_datagrams(case),
+            "-b is above its link: try a smaller one.", case.sender.name, lost,
+            drops=_unsent_datagrams(case), **figures)
+    if dropped is None:
+        return _finding(
+            "datagram_loss", text + ", on the way or inside the receiving host",
+            "Which of them, that host does not tell (a pyperf3 does).",
+            "Find the highest -b without loss; try -w 2M at the receiver.", None, lost, **figures)
+    if dropped >= _THRESHOLDS["most"]:
+        room = case.receiver.number("rmem_max")
         return _finding(
             "udp_receiver", text + " inside the receiving host, not in the network",
             "It had no room for %s of them." % _percent_text(dropped),
-            "Try a smaller -b, -w 2M (net.core.rmem_max allows %s), -P 4." % (
-                _size_text(case.receiver.number("rmem_max")) if case.receiver.number("rmem_max")
-                else "what it allows"),
-            case.receiver.name, lost, lost_share=lost, dropped_share=dropped)
+            "Try a smaller -b, -P 4, -w 2M%s." % (
+                " (its net.core.rmem_max allows %s)" % _size_text(room) if room else ""),
+            case.receiver.name, lost, **figures)
     return _finding(
         "network", text + " on the way",
         "Of %s that were sent, %s arrived." % (_rate_text(case.sent["bits_per_second"]),
                                                _rate_text(case.rate))
         if case.sent["bits_per_second"] else None,
-        "The path does not carry this -b: find the highest without loss.", None, lost,
-        lost_share=lost, dropped_share=dropped)
+        "The path does not carry this -b: find the highest without loss.", None, lost, **figures)
+
+
+def _unsent_datagrams(case):
+    """Return the datagrams that the sending host dropped."""
+    return (_whole(case.sender.changes.get("udp_send_buffer_errors"))
+            + _whole(case.sender.changes.get("device_send_drops")))
 
 
 # Of TCP, in the order in which they are tried; of what the kernel tells nothing, and of UDP.
-_LIMITS = (_by_rate, _by_black_hole, _by_send_buffer, _by_receiver, _by_window, _by_application,
-           _by_sender_cpu, _by_line, _by_policer, _by_loss, _by_queue, _by_network)
-_PLAIN_LIMITS = (_by_rate, _by_receiver, _by_line, _by_sender_cpu)
+_LIMITS = (_by_rate, _by_black_hole, _by_line, _by_send_buffer, _by_receiver, _by_application,
+           _by_sender_cpu, _by_policer, _by_loss, _by_queue, _by_network)
+_PLAIN_LIMITS = (_by_rate, _by_line, _by_receiver, _by_sender_cpu)
 _DATAGRAM_LIMITS = (_by_rate, _by_datagrams, _by_line, _by_sender_cpu)
 
 
@@ -6517,7 +6610,7 @@ def _clamped(case):
                                     (case.receiver, "receive_buffer", "rmem_max", "receiver")):
         size = side.least(name)
         # Linux doubles what it grants, for its own use.
-        if asked and size and "kernel" in side.host and size < 2 * asked:
+        if asked and size and side.host and side.is_linux and size < 2 * asked:
             yield _note("clamped_window", "-w asked the %s for %s, its kernel gave %s" % (
                 what, _size_text(asked), _size_text(size / 2)),
                 "On the %s: sysctl -w net.core.%s=%d" % (what, limit, asked), side.name,
@@ -6532,12 +6625,12 @@ def _timeouts(case):
             case.sender.sum("rtos"), case.sender.sum("rto_time_us") / 1e6,
             " of %d streams" % case.streams if case.streams > 1 else ""),
             rtos=case.sender.sum("rtos"), rto_share=waited)
-    elif stall >= _THRESHOLDS["stall"] and case.protocol != "UDP":
-        yield _note("timeouts", "for %.3g s nothing moved" % stall, stall_seconds=stall)
+    elif stall >= _THRESHOLDS["stall"] and case.protocol != "UDP" and not case.target:
+        yield _note("stall", "for %.3g s nothing moved" % stall, stall_seconds=stall)
 
 
 def _reordering(case):
-    needless = case.sender.share("needless_retransmits", "retransmits")
+    needless = min(1.0, case.sender.share("needless_retransmits", "retransmits"))
     if case.resent >= _THRESHOLDS["loss"] and needless >= _THRESHOLDS["needless"]:
         yield _note("reordering", "%s retransmitted, %s of it needlessly (reordering)" % (
             _percent_text(case.resent), _percent_text(needless)),
@@ -6566,10 +6659,11 @@ def _segments(case):
     headers = 40 + stamps + 20 * case.is_wide()
     # Linux takes no more than half of the other end's window for a segment.
     halved = 0 < case.sender.least("max_snd_wnd") <= 2 * (min(mtus) - headers)
-    if mss + headers < min(mtus + [65535.0]) and not halved:
-        yield _note("mss", "segments carry %d bytes where the devices' MTU of %d allows %d: a"
-                    " tunnel, or somebody clamps the MSS" % (
-                        mss, min(mtus), min(mtus) - headers), snd_mss=mss, mtu=min(mtus))
+    # A host that was not seen may have the usual MTU.
+    mtu = min(mtus + ([1500.0] if len(mtus) < 2 else []))
+    if mss + headers < mtu and not halved:
+        yield _note("mss", "segments carry %d bytes where an MTU of %d allows %d: a tunnel, or"
+                    " somebody clamps the MSS" % (mss, mtu, mtu - headers), snd_mss=mss, mtu=mtu)
 
 
 def _ports(case):
@@ -6586,8 +6680,7 @@ def _ports(case):
 
 
 def _datagram_senders(case):
-    drops = (_whole(case.sender.changes.get("udp_send_buffer_errors"))
-             + _whole(case.sender.changes.get("device_send_drops")))
+    drops = _unsent_datagrams(case)
     if case.protocol == "UDP" and drops > 0.001 * max(1, case.sent.get("packets") or 0):
         yield _note("udp_sender", "%d packets were dropped before they left the sending host: -b"
                     " is above its link" % drops, None, case.sender.name, drops=drops)
@@ -6600,7 +6693,8 @@ def _default_rate(case):
 
 
 def _starved(case):
-    for side in (case.sender, case.receiver):
+    sides = (case.sender, case.receiver)
+    for side in sides[:1] if case.sender.host.get("loopback") else sides:
         ticks = _whole(side.changes.get("cpu_ticks"))
         steal = _whole(side.changes.get("cpu_steal_ticks")) / ticks if ticks else 0.0
         if steal >= _THRESHOLDS["steal"]:
@@ -6652,8 +6746,9 @@ def _same_host(case):
                     " measured")
 
 
-_NOTES = (_same_host, _clamped, _timeouts, _reordering, _marks, _segments, _ports,
-          _datagram_senders, _default_rate, _starved, _ramp, _other_traffic)
+_HOST_NOTES = (_same_host, _ports, _starved)  # once, whatever the directions
+_NOTES = (_clamped, _timeouts, _reordering, _marks, _segments, _datagram_senders, _default_rate,
+          _ramp, _other_traffic)
 
 
 def _unknown(case):
@@ -6661,7 +6756,9 @@ def _unknown(case):
     if case.seconds < 1:
         detail = "The test was too short."
     elif not case.rate:
-        detail = "Nothing arrived."
+        detail = "Nothing is known to have arrived."
+    elif case.sender.has("mptcp"):
+        detail = "Of Multipath TCP the kernel tells one path's figures only."
     elif case.protocol == "TCP" and not case.sender.rows:
         detail = ("The sender is the other end, which told nothing of its connections"
                   " (an iperf3 does not).")
@@ -6678,19 +6775,22 @@ def _unseen(case):
         if side.name == "remote" and not side.rows and not side.host:
             yield _note("unseen", "%s told nothing of its host (only a pyperf3 does): its CPU, its"
                         " buffers and its devices were not seen" % what, None, "remote")
+    if case.protocol == "TCP" and case.sender.name == "local" and not case.sender.has("busy_us"):
+        yield _note("unseen", "this system does not tell what its connections wait for (TCP_INFO):"
+                    " only rates and processors were looked at", None, "local")
 
 
 def diagnose_direction(case):
     """Return the findings of a Case: its limit first, then the notes."""
     limits = _DATAGRAM_LIMITS if case.protocol == "UDP" else (
         _LIMITS if case.is_measured else _PLAIN_LIMITS)
-    if not case.rate and case.protocol != "UDP":
+    if case.protocol != "UDP" and not case.rate:
         limits = (_by_black_hole,)
     limit = next(filter(None, (rule(case) for rule in limits)), None)
     if case.seconds < 1 and limit and limit["code"] != "sender_rate":
         limit = None
     return [limit or _unknown(case)] + [
-        note for rule in _NOTES + (_unseen,) for note in rule(case)]
+        note for rule in _NOTES for note in rule(case)]
 
 
 def diagnose(start, end, sends, server):
@@ -6704,7 +6804,9 @@ def diagnose(start, end, sends, server):
     verdict = []
     for suffix in DIRECTIONS[:2 if start["test_start"]["bidir"] else 1]:
         case = Case(start, end, suffix, sends)
-        for found in diagnose_direction(case):
+        of_hosts = [] if suffix else [note for rule in _HOST_NOTES + (_unseen,)
+                                      for note in rule(case)]
+        for found in diagnose_direction(case) + of_hosts:
             found["direction"] = "up" if sends != server else "down"
             verdict.append(found)
         sends = not sends
@@ -9580,7 +9682,9 @@ class Tcp(Transport):
         if info is None:
             return stream.slots.bytes
         stream.figures.limits.sample(info, send_buffer_use(stream.sock), seconds)
-        return max(0, info.bytes_acked) or stream.slots.bytes
+        # Of several paths (MPTCP) it tells of the first.
+        acked = 0 if self.parameters.mptcp else info.bytes_acked
+        return max(0, acked) or stream.slots.bytes
 
     def finish(self, streams):
         for stream in streams:
@@ -10328,6 +10432,8 @@ class Watch:
         facts = dict(stream.figures.limits.to_json(), **self._shares(stream.worker))
         if stream.sender and self._test.settings.file:
             facts["from_file"] = True
+        if self._test.parameters.mptcp:
+            facts["mptcp"] = True
         with suppress(OSError):
             for name, option in (("send_buffer", socket.SO_SNDBUF),
                                  ("receive_buffer", socket.SO_RCVBUF)):

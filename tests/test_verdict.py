@@ -219,15 +219,18 @@ def connection(**more):
         snd_cwnd_segments=400, backoff=0, options=7, samples=50, samples_nothing_unsent=0,
         samples_buffer_full=50, samples_congested=50, max_snd_wnd=4000000,
         snd_wnd_small_percent=0.0, send_buffer=4000000, receive_buffer=6000000,
+        ssthresh_spread_percent=60.0, snd_ssthresh_segments=100,
         congestion="cubic", worker_cpu_percent=5.0, worker_wait_percent=0.0)
     values.update(more)
+    values.update((("later_" + name, values[name])
+                   for name in ("busy_us", "rwnd_limited_us") if "later_" + name not in more))
     return values
 
 
 def host(**more):
     during = dict(cpu_ticks=1000, cpu_idle_ticks=900, cpu_steal_ticks=0, softnet_drops=0)
     during.update(more.pop("during", {}))
-    values = dict(cores=2, kernel="6.1", mtu=1500, rmem_max=212992, wmem_max=212992,
+    values = dict(cores=2, system="linux", kernel="6.1", mtu=1500, rmem_max=212992, wmem_max=212992,
                   tcp_rmem=[4096, 131072, 6291456], tcp_wmem=[4096, 16384, 4194304])
     values.update(more, during_test=during)
     return values
@@ -271,6 +274,8 @@ class Rules(unittest.TestCase):
         self.assertEqual([found["code"] for found in self.diagnose()], ["network"])
 
     def test_rate(self):
+        self.assertEqual(self.limit(test=dict(fqrate=100 * MEGA)), "sender_rate")
+        self.assertEqual(self.limit(test=dict(fqrate=103 * MEGA)), "network")
         for target, code in ((100 * MEGA, "sender_rate"), (102 * MEGA, "sender_rate"),
                              (103 * MEGA, "network")):
             self.assertEqual(self.limit(test=dict(target_bitrate=target)), code, target)
@@ -287,11 +292,21 @@ class Rules(unittest.TestCase):
                 (0.43, dict(narrow, snd_wnd_small_percent=9.9), "receiver_window")):
             self.assertEqual(self.limit(dict(more, rwnd_limited_us=5e6 * share)), code,
                              (share, more))
-        found = self.diagnose(dict(narrow, rwnd_limited_us=2.15e6))[0]
+        found = self.diagnose(dict(narrow, rwnd_limited_us=2.15e6),
+                              remote=dict(tcp_rmem=[4096, 131072, 524288]))[0]
         self.assertEqual(found["sentence"], "limited by the receiver's window 43 % of the time")
         self.assertEqual(found["advice"], "On the receiver: sysctl -w net.ipv4.tcp_rmem="
                                           "\"4096 131072 8388608\"")
         self.assertEqual((found["end"], found["share"]), ("remote", 0.43))
+        self.assertIn("allows 16 MB: something else", self.diagnose(
+            dict(narrow, rwnd_limited_us=2.15e6), remote=dict(tcp_rmem=[4096, 131072, 16 << 20]))[
+                0]["advice"])
+        found = self.diagnose(dict(narrow, rwnd_limited_us=2.15e6, max_snd_wnd=0))[0]
+        self.assertEqual(found["code"], "receiver_window")  # Linux before 5.4
+        self.assertNotIn(" 0 B", found["detail"])
+        # While it grew it held the sender back, which is over.
+        self.assertEqual(self.limit(dict(narrow, rwnd_limited_us=2.15e6, later_rwnd_limited_us=0)),
+                         "network")
         found = self.diagnose(dict(narrow, rwnd_limited_us=2.15e6),
                               start=dict(sock_bufsize=65536))[0]
         self.assertIn("Leave -w away", found["advice"])
@@ -323,8 +338,11 @@ class Rules(unittest.TestCase):
             busy = dict(during=dict(cpu_idle_ticks=idle))
             wanted = "sender_cpu" if code == "full" else code
             self.assertEqual(self.limit(worker, local=busy), wanted, worker)
-            wanted = "receiver_slow" if code == "full" else code
-            self.assertEqual(self.limit(receiver=worker, remote=busy), wanted, worker)
+            # A receiver that keeps its window open is fast enough.
+            for share, held in ((0.05, True), (0.04, False)):
+                wanted = "receiver_slow" if code == "full" and held else "network"
+                self.assertEqual(self.limit(dict(rwnd_limited_us=5e6 * share), receiver=worker,
+                                            remote=busy), wanted, worker)
 
     def test_line(self):
         room = 1e9 * 1448 / 1538
@@ -337,7 +355,11 @@ class Rules(unittest.TestCase):
     def test_loss(self):
         for lost, more, code in (
                 (35, {}, "random_loss"), (34, {}, "network"),
-                (35, dict(rtt_p50_us=26599), "random_loss"), (35, dict(rtt_p50_us=26600), "queue"),
+                (35, dict(rtt_p50_us=26599), "random_loss"), (35, dict(rtt_p50_us=26701), "queue"),
+                # Two milliseconds would be many of a short path; in between nobody knows.
+                (35, dict(min_rtt_us=200, rtt_p50_us=366), "random_loss"),
+                (35, dict(min_rtt_us=200, rtt_p50_us=367), "network"),
+                (35, dict(min_rtt_us=200, rtt_p50_us=2200), "queue"),
                 # Mathis: 22 Mbit/s, of which half is enough.
                 (350, dict(congestion="reno"), "random_loss")):
             self.assertEqual(self.limit(dict(more, later_retransmits=lost)), code, (lost, more))
@@ -352,14 +374,18 @@ class Rules(unittest.TestCase):
                                          later_retransmits=100)), "network")
 
     def test_policer(self):
-        for lost, deviation, more, code in (
-                (70, 5.0, {}, "policer"), (69, 5.0, {}, "random_loss"),
-                (70, 5.1, {}, "random_loss"), (70, 5.0, dict(rtt_p50_us=30000), "queue"),
-                (1400, 5.0, dict(congestion="bbr"), "policer"),
-                (1399, 5.0, dict(congestion="bbr"), "random_loss")):
+        for lost, more, code in (
+                (70, {}, "policer"), (69, {}, "random_loss"),
+                (70, dict(ssthresh_spread_percent=20.1), "random_loss"),
+                (70, dict(snd_ssthresh_segments=7), "random_loss"),
+                (70, dict(rtt_p50_us=30000), "queue")):
+            more = dict(dict(ssthresh_spread_percent=20.0, snd_ssthresh_segments=8), **more)
+            self.assertEqual(self.limit(dict(more, later_retransmits=lost)), code, (lost, more))
+        for lost, deviation, code in ((1400, 10.0, "policer"), (1399, 10.0, "random_loss"),
+                                      (1400, 10.1, "random_loss")):
             even = dict(deviation_percent=deviation)
-            self.assertEqual(self.limit(dict(more, later_retransmits=lost), progress=even), code,
-                             (lost, more))
+            self.assertEqual(self.limit(dict(later_retransmits=lost, congestion="bbr"),
+                                        progress=even), code, (lost, deviation))
 
     def test_queue_takes_a_busy_connection(self):
         slow = dict(rtt_p50_us=30000)
@@ -372,10 +398,12 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.limit(dict(near, rtt_p50_us=2099)), "network")
 
     def test_black_hole(self):
-        gone = dict(snd_cwnd_segments=1, backoff=2, retransmits=3, segments_sent=12)
+        gone = dict(snd_cwnd_segments=1, backoff=2, retransmits=3, segments_sent=12, delivered=1)
         self.assertEqual(self.limit(gone, rate=23.0), "mtu_black_hole")
         self.assertEqual(self.limit(dict(gone, backoff=0), rate=23.0), "network")
         self.assertEqual(self.limit(dict(gone, backoff=0), rate=0.0), "unknown")
+        # A link that went down carried much before.
+        self.assertEqual(self.limit(dict(gone, delivered=43000), rate=0.0), "unknown")
 
     def test_datagrams(self):
         test = dict(protocol="UDP", target_bitrate=100 * MEGA)
@@ -383,7 +411,12 @@ class Rules(unittest.TestCase):
         def told(lost, **more):
             return self.diagnose(test=test, sum={"lost_packets": lost, "packets": 43000}, **more)
         self.assertEqual(told(429)[0]["code"], "sender_rate")
-        self.assertEqual(told(430)[0]["code"], "network")
+        self.assertEqual(told(430)[0]["code"], "datagram_loss")
+        none = dict(during=dict(udp_receive_buffer_errors=0))
+        self.assertEqual(told(430, remote=none)[0]["code"], "network")
+        own = dict(during=dict(device_send_drops=215))
+        self.assertEqual(told(430, remote=none, local=own)[0]["code"], "udp_sender")
+        self.assertEqual(told(432, remote=none, local=own)[0]["code"], "network")
         drops = dict(during=dict(udp_receive_buffer_errors=215))
         self.assertEqual(told(430, remote=drops)[0]["code"], "udp_receiver")
         self.assertEqual(told(432, remote=drops)[0]["code"], "network")
@@ -403,7 +436,7 @@ class Rules(unittest.TestCase):
                         start=dict(sock_bufsize=2000001))
         self.assertNote("timeouts", dict(sender=dict(rtos=3, rto_time_us=99999)),
                         sender=dict(rtos=3, rto_time_us=100000))
-        self.assertNote("timeouts", dict(progress=dict(longest_stall_seconds=0.99)),
+        self.assertNote("stall", dict(progress=dict(longest_stall_seconds=0.99)),
                         progress=dict(longest_stall_seconds=1.0))
         self.assertNote("reordering", dict(sender=dict(reorderings=42)),
                         sender=dict(reorderings=43))
@@ -412,6 +445,9 @@ class Rules(unittest.TestCase):
         self.assertNote("ecn", dict(sender=dict(delivered_ce=42)), sender=dict(delivered_ce=43))
         self.assertNote("mss", dict(sender=dict(snd_mss=1460, options=6)),
                         dict(sender=dict(snd_mss=1360, max_snd_wnd=2896)),
+                        # The other end's MTU may be the usual one.
+                        dict(sender=dict(snd_mss=1448), local=dict(mtu=9000),
+                             unknown=("remote_host",)),
                         sender=dict(snd_mss=1447))
         self.assertNote("ramp", dict(progress=dict(ramp_seconds=1.24)),
                         progress=dict(ramp_seconds=1.25))
@@ -441,6 +477,10 @@ class Rules(unittest.TestCase):
         verdict = self.diagnose(unknown=("limits", "remote_limits", "host", "remote_host",
                                          "progress"))
         self.assertEqual(verdict[0]["code"], "unknown")
+        self.assertEqual(codes(verdict), ["unseen", "unseen"])
+
+    def test_what_one_path_of_several_does_is_not_taken_for_all(self):
+        self.assertEqual(self.limit(dict(mptcp=True, busy_us=0)), "unknown")
 
 
 if __name__ == "__main__":
