@@ -5491,6 +5491,7 @@ class ConnectionLimits:
         # with as much under way as the congestion window allows.
         self._samples = self._empty = self._congested = 0
         self._full = None
+        self._lossy = self._resent = 0  # samples in which something was sent again; as of now
 
     def begin(self, info):
         """Count from this TcpInfo on."""
@@ -5512,8 +5513,10 @@ class ConnectionLimits:
             self._full = (self._full or 0) + (use >= self._FULL)
         if seconds >= self._START:
             self._settled = self._settled or info
+            self._lossy += info.total_retrans > self._resent
             if 0 < info.snd_ssthresh < _NO_THRESHOLD:
                 self._threshold.add(info.snd_ssthresh)
+        self._resent = info.total_retrans
 
     def finish(self, info):
         """Take the TcpInfo of the end, once."""
@@ -5536,8 +5539,11 @@ class ConnectionLimits:
                 facts["samples_buffer_full"] = self._full
             facts.update(self._window_facts())
         if len(self._threshold.values) >= 10:
-            low, middle, high = self._threshold.percentiles(0.1, 0.5, 0.9)
-            facts["ssthresh_spread_percent"] = round(percent(high - low, middle), 1)
+            values, (middle,) = self._threshold.values, self._threshold.percentiles(0.5)
+            near = sum(abs(value - middle) <= 0.1 * middle for value in values)
+            facts["ssthresh_p50_segments"] = middle
+            facts["ssthresh_near_percent"] = round(percent(near, len(values)), 1)
+            facts["samples_lossy"] = self._lossy
         if self._settled:
             later = connection_facts(self._last, self._settled)
             facts.update(("later_" + name, later[name]) for name in self._LATER if name in later)
@@ -6040,10 +6046,12 @@ _THRESHOLDS = {
     "line": 0.93,  # of what a device's speed leaves for payload
     "policer": 0.002,  # retransmitted; reno 0.004 to 0.008 ...
     "policer_bbr": 0.04,  # ... and bbr, which bears it, 0.05 to 0.075; random loss has what it has
-    # Percent by which what a loss leaves of the congestion window (ssthresh) spreads: a policer
-    # sets in at one size, 0 (reno) and to 36 (cubic); random loss 62 to 110, cubic 33 to 110.
-    "sizes": 20.0,
-    "size": 8,  # segments of it; of small ones nothing is told
+    # Of what a loss leaves of the congestion window (ssthresh, in segments, of some size) so much
+    # is within 10 % of the median: a policer sets in at one size, 65 to 100 %; random loss 20 to
+    # 55, where it is rarer and the samples of one loss are many.
+    "same_size": 60.0,
+    "size": 8,
+    "losses": 7,  # samples at least with losses, of few nothing is told; a policer 8 to 40
     "even": 10.0,  # percent that the rate of bbr deviates; policers 1.5 to 4.7
     "loss": 0.001,  # retransmitted; random loss is told from 0.1 % on
     "mathis": 0.5,  # of Mathis' formula is reached, or reno has another limit; measured 0.7 to 1.1
@@ -6176,8 +6184,8 @@ class Case:
         self.sender, self.receiver = ends
         self.streams = streams
         self.sent, self.received = end["sum_sent" + suffix], end["sum_received" + suffix]
-        known = self.received if self.received["bytes"] or self.sent["bytes"] == 0 else self.sent
-        self.rate, self.seconds = known["bits_per_second"], max(known["seconds"], 1e-9)
+        self.rate = self.received["bits_per_second"]
+        self.seconds = max(self.received["seconds"], self.sent["seconds"], 1e-9)
         self.progress = own.get("progress" + suffix, {})
         self.datagrams = end.get("sum" + suffix, {})
         self.target = test["target_bitrate"] * streams
@@ -6441,12 +6449,13 @@ def _by_line(case):
 def _by_policer(case):
     sender, bbr = case.sender, case.congestion.startswith("bbr")
     deviation = _whole(case.progress.get("deviation_percent"))
-    sizes = sender.mean("ssthresh_spread_percent")
+    same_size = sender.mean("ssthresh_near_percent")
     if bbr:
         regular = "deviation_percent" in case.progress and deviation <= _THRESHOLDS["even"]
     else:
-        regular = (sender.has("ssthresh_spread_percent") and sizes <= _THRESHOLDS["sizes"]
-                   and sender.mean("snd_ssthresh_segments") >= _THRESHOLDS["size"])
+        regular = (same_size >= _THRESHOLDS["same_size"]
+                   and sender.mean("samples_lossy") >= _THRESHOLDS["losses"]
+                   and sender.mean("ssthresh_p50_segments") >= _THRESHOLDS["size"])
     if (case.loss < _THRESHOLDS["policer_bbr" if bbr else "policer"] or not case.is_calm
             or not regular):
         return None
@@ -6457,7 +6466,7 @@ def _by_policer(case):
             _percent_text(case.loss), "at an even rate" if bbr else
             "each time when as much was under way", _ms_text(case.usual), _ms_text(case.shortest)),
         "Ask who runs the path for its rate and burst.", loss_share=case.loss,
-        rtt_p50_us=case.usual, min_rtt_us=case.shortest, ssthresh_spread_percent=sizes,
+        rtt_p50_us=case.usual, min_rtt_us=case.shortest, ssthresh_near_percent=same_size,
         deviation_percent=deviation)
 
 

@@ -219,7 +219,7 @@ def connection(**more):
         snd_cwnd_segments=400, backoff=0, options=7, samples=50, samples_nothing_unsent=0,
         samples_buffer_full=50, samples_congested=50, max_snd_wnd=4000000,
         snd_wnd_small_percent=0.0, send_buffer=4000000, receive_buffer=6000000,
-        ssthresh_spread_percent=60.0, snd_ssthresh_segments=100,
+        ssthresh_near_percent=20.0, ssthresh_p50_segments=100, samples_lossy=7,
         congestion="cubic", worker_cpu_percent=5.0, worker_wait_percent=0.0)
     values.update(more)
     values.update((("later_" + name, values[name])
@@ -376,10 +376,11 @@ class Rules(unittest.TestCase):
     def test_policer(self):
         for lost, more, code in (
                 (70, {}, "policer"), (69, {}, "random_loss"),
-                (70, dict(ssthresh_spread_percent=20.1), "random_loss"),
-                (70, dict(snd_ssthresh_segments=7), "random_loss"),
+                (70, dict(ssthresh_near_percent=59.9), "random_loss"),
+                (70, dict(samples_lossy=6), "random_loss"),
+                (70, dict(ssthresh_p50_segments=7), "random_loss"),
                 (70, dict(rtt_p50_us=30000), "queue")):
-            more = dict(dict(ssthresh_spread_percent=20.0, snd_ssthresh_segments=8), **more)
+            more = dict(dict(ssthresh_near_percent=60.0, ssthresh_p50_segments=8), **more)
             self.assertEqual(self.limit(dict(more, later_retransmits=lost)), code, (lost, more))
         for lost, deviation, code in ((1400, 10.0, "policer"), (1399, 10.0, "random_loss"),
                                       (1400, 10.1, "random_loss")):
