@@ -65,7 +65,8 @@ class Paths(unittest.TestCase):
             if note:
                 self.assertIn(note, codes(verdict), verdict)
             self.assertTrue(verdict[0]["evidence"])
-        return verdict
+            return verdict
+        return ()
 
     def test_each_limit_beside_a_busy_process(self):
         with support.Program((sys.executable, "-S", "-c", "while True: pass")):
