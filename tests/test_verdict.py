@@ -100,6 +100,13 @@ class Paths(unittest.TestCase):
         self.assertEqual([(found["code"], found["direction"]) for found in verdict
                           if found["kind"] == "limit"], [("queue", "up"), ("queue", "down")])
 
+    def test_a_healthy_veth(self):
+        for ways in ((), ("-R",), ("--bidir",)):
+            left = run_scene("healthy_veth", "-J", *ways)
+            with self.subTest(ways):
+                self.assertFalse(set(codes(verdict_of(left), "limit")) - {
+                    "sender_cpu", "receiver_slow", "network"}, verdict_of(left))
+
     def test_several_streams_share_a_limit(self):
         for name in ("full_queue", "receiver_window_long"):
             self.check(name, run_scene(name, "-J", "-P", "4", **(
