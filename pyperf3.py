@@ -6780,10 +6780,10 @@ def _unknown(case):
 
 def _unseen(case):
     """Yield a note about what this end could not see of the other one."""
-    for side, what in ((case.sender, "the sender"), (case.receiver, "the receiver")):
+    for side in (case.sender, case.receiver):
         if side.name == "remote" and not side.rows and not side.host:
-            yield _note("unseen", "%s told nothing of its host (only a pyperf3 does): its CPU, its"
-                        " buffers and its devices were not seen" % what, None, "remote")
+            yield _note("unseen", "the other end told nothing of its host (only a pyperf3 does):"
+                        " its CPU, its buffers and its devices were not seen", None, "remote")
     if case.protocol == "TCP" and case.sender.name == "local" and not case.sender.has("busy_us"):
         yield _note("unseen", "this system does not tell what its connections wait for (TCP_INFO):"
                     " only rates and processors were looked at", None, "local")

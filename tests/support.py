@@ -78,6 +78,13 @@ LIBRARY = os.path.dirname(OURS[-1])  # for PYTHONPATH
 _reserved = []  # sockets whose names keep other tests, of any process, off a port
 
 
+def _reserve(port):
+    """Keep a port from the tests of other processes. Raises OSError if one of them has it."""
+    if sys.platform.startswith("linux"):  # which has names that are no files
+        _reserved.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        _reserved[-1].bind("\0pyperf3-test-%d" % port)
+
+
 def free_port():
     """Return a TCP port that nothing uses, and that the system will not give to a client."""
     while True:
@@ -85,9 +92,7 @@ def free_port():
         port = 10000 + struct.unpack("!H", os.urandom(2))[0] % 20000
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
             try:
-                if sys.platform.startswith("linux"):  # which has names that are no files
-                    _reserved.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-                    _reserved[-1].bind("\0pyperf3-test-%d" % port)
+                _reserve(port)
                 sock.bind(("", port))
                 return port
             except OSError:
@@ -103,6 +108,7 @@ def free_ports(count):
                 for port in range(first, first + count):
                     sock = stack.enter_context(socket.socket())
                     sock.bind(("127.0.0.1", port))
+                    _reserve(port)
             except OSError:
                 continue
             return first

@@ -194,7 +194,7 @@ class Told(support.ServerCase):
             self.server.wait_for("Verdict: ")
             self.server.finish()
             if versions:
-                self.assertIn("the receiver told nothing of its host", self.server.out())
+                self.assertIn("the other end told nothing of its host", self.server.out())
 
     def test_a_loopback_says_it_unasked_in_text(self):
         left = support.run(support.OURS + ("--loopback", "-t", "1.2"))
