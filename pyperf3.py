@@ -6414,21 +6414,36 @@ def _slow_receiver(case, collapsed):
 
 
 def _by_sender_cpu(case):
-    cpu, waited = case.sender.worker()
     if case.sender.is_full():
         sentence = "the sending host's processor is full"
     elif case.is_measured and case.starves and not case.has_file:
-        # Nothing but its own turns on a CPU keeps it from sending.
-        sentence = "the sending program does not keep up with its connection"
+        sentence = _NO_MORE
     else:
         return None
+    return _slow_sender(case, sentence)
+
+
+def _by_idling(case):
+    """At times nothing was under way, though a program without a file always has more."""
+    if case.has_file or case.target or case.pace or case.busy >= _THRESHOLDS["busy"]:
+        return None
+    return _slow_sender(case, _NO_MORE)
+
+
+# Nothing but its own turns on a CPU keeps a program without a file from sending.
+_NO_MORE = "the sending program does not keep up with its connection"
+
+
+def _slow_sender(case, sentence):
+    cpu, waited = case.sender.worker()
     return _finding(
         "sender_cpu", sentence,
         _worker_text("sender", cpu, waited),
         _BUSY_HOST if case.sender.is_busy() else
         "Try -P 4, a larger -l, jumbo frames; nothing is wrong with the network so far.",
         case.sender.name, None, worker_cpu_percent=cpu, worker_wait_percent=waited,
-        host_idle_share=case.sender.idle(), nothing_unsent_share=case.nothing_unsent)
+        host_idle_share=case.sender.idle(), nothing_unsent_share=case.nothing_unsent,
+        busy_share=case.busy)
 
 
 def _by_line(case):
@@ -6602,7 +6617,7 @@ def _unsent_datagrams(case):
 
 # Of TCP, in the order in which they are tried; of what the kernel tells nothing, and of UDP.
 _LIMITS = (_by_rate, _by_black_hole, _by_line, _by_send_buffer, _by_receiver, _by_application,
-           _by_sender_cpu, _by_policer, _by_loss, _by_queue, _by_network)
+           _by_sender_cpu, _by_policer, _by_loss, _by_queue, _by_network, _by_idling)
 _PLAIN_LIMITS = (_by_rate, _by_line, _by_receiver, _by_sender_cpu)
 _DATAGRAM_LIMITS = (_by_rate, _by_datagrams, _by_line, _by_sender_cpu)
 

@@ -400,7 +400,8 @@ class Rules(unittest.TestCase):
         slow = dict(rtt_p50_us=30000)
         self.assertEqual(self.limit(slow), "queue")
         self.assertEqual(self.limit(dict(slow, busy_us=4750000)), "queue")
-        self.assertEqual(self.limit(dict(slow, busy_us=4740000)), "unknown")
+        self.assertEqual(self.limit(dict(slow, busy_us=4740000)), "sender_cpu")
+        self.assertEqual(self.limit(dict(slow, busy_us=4740000, from_file=True)), "unknown")
         # Two milliseconds more are told of any round trip.
         near = dict(min_rtt_us=100)
         self.assertEqual(self.limit(dict(near, rtt_p50_us=2100)), "queue")
