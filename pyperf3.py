@@ -6036,6 +6036,7 @@ _THRESHOLDS = {
     "window_fits": 0.10,  # the same if the window explains the rate to ...
     "window_error": 0.15,  # ... so much; small windows 0.04
     "closed": 0.05,  # less of it tells nothing of a receiver whose processor is busy
+    "closed_wide": 0.50,  # a window that is wide enough, while it grew: less of it tells nothing
     "window_use": 0.50,  # of what the window covers is reached; small ones 0.96, a veth 0.04
     "collapsed": 0.10,  # of the samples have a window below a quarter; a slow reader 0.41 to 0.46
     "cpu": 95.0,  # percent of a CPU that a worker ran, or waited for one
@@ -6092,16 +6093,18 @@ def _size_text(count):
 
 
 def _ms_text(us):
-    return "%.3g ms" % (us / 1000.0)
+    return ("%.3g ms" if us < 999500 else "%.0f ms") % (us / 1000.0)
 
 
 def _percent_text(share):
+    if 0 < share < 0.0001:
+        return "less than 0.01 %"
     return "%.2g %%" % (100.0 * share) if share < 0.995 else "%.0f %%" % (100.0 * share)
 
 
 def _whole(value):
     """Return a number, 0.0 in place of what is none: facts of the other end are not trusted."""
-    return float(value) if isinstance(value, (int, float)) and abs(value) < 2 ** 63 else 0.0
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < 2 ** 63 else 0.0
 
 
 class Side:
@@ -6135,19 +6138,19 @@ class Side:
         return min([_whole(row.get(name)) for row in self.rows] or [0.0])
 
     def share(self, part, whole):
-        return self.sum(part) / max(1.0, self.sum(whole))
+        return min(1.0, self.sum(part) / max(1.0, self.sum(whole)))
 
     def worker(self):
         """Return the percent of a CPU that its busiest worker ran, and waited for; if known."""
         if self.has("worker_cpu_percent"):
-            return max((_whole(row["worker_cpu_percent"]), _whole(row.get("worker_wait_percent")))
-                       for row in self.rows)
+            return max((min(100.0, _whole(row["worker_cpu_percent"])),
+                        min(100.0, _whole(row.get("worker_wait_percent")))) for row in self.rows)
         return (_whole(self.cpu), 0.0)
 
     def idle(self):
         """Return the share of its host's CPU time in which no CPU did anything, 1 if unknown."""
         ticks = _whole(self.changes.get("cpu_ticks"))
-        return _whole(self.changes.get("cpu_idle_ticks")) / ticks if ticks > 0 else 1.0
+        return min(1.0, _whole(self.changes.get("cpu_idle_ticks")) / ticks) if ticks > 0 else 1.0
 
     def is_busy(self):
         """Return whether all its processors are."""
@@ -6275,7 +6278,8 @@ def _buffer_for(rate, us):
 def _most_buffer(name, side, size):
     """Return (what of it is allowed now, or 0; the command that allows it), of a buffer of TCP."""
     values, most = side.host.get("tcp_" + name), 1 << max(22, int(size - 1).bit_length())
-    if not isinstance(values, list) or len(values) != 3 or not all(map(_whole, values)):
+    if not isinstance(values, list) or len(values) != 3 or not all(
+            _whole(each) >= 1 for each in values):
         values = [4096, 131072 if name == "rmem" else 16384, 0]
     return _whole(values[2]), "sysctl -w net.ipv4.tcp_%s=\"%d %d %d\"" % (
         name, _whole(values[0]), _whole(values[1]), min(most, 2 ** 31 - 1))
@@ -6284,16 +6288,16 @@ def _most_buffer(name, side, size):
 def _more_buffer(case, side, name, what):
     """Return the advice for a buffer that is too small. what: the end's name."""
     if case.start.get("sock_bufsize"):
-        return "Leave -w away: it fixes the buffers at %s." % _size_text(
-            case.start["sock_bufsize"])
+        return "Leave -w away: it fixes the buffers."
     size = _buffer_for(case.wanted_rate() / case.streams, case.usual)
     allowed, command = _most_buffer(name, side, size)
-    if allowed >= size:
+    if not allowed:
+        return "On the %s allow %s or more (Linux: the third number of net.ipv4.tcp_%s)." % (
+            what, _size_text(size), name)
+    if allowed >= min(size, 2 ** 31 - 1):
         return "On the %s tcp_%s allows %s: something else keeps it small (a set SO_%sBUF?)." % (
             what, name, _size_text(allowed), "RCV" if name == "rmem" else "SND")
-    if not side.is_linux:
-        return "On the %s: allow larger buffers of TCP." % what
-    return "On the %s%s: %s" % (what, "" if side.host else " (if it is a Linux)", command)
+    return "On the %s: %s" % (what, command)
 
 
 def _needs_text(case):
@@ -6314,7 +6318,8 @@ def _worker_text(what, cpu, waited):
 def _by_rate(case):
     if case.protocol == "UDP":
         rate = case.sent["bits_per_second"] or case.rate
-        if _lost_share(case) >= _THRESHOLDS["lost"]:
+        # What is lost at the end, or wholly, leaves no gap to be counted.
+        if _lost_share(case) >= _THRESHOLDS["lost"] or case.rate < 0.9 * rate:
             return None
     else:
         rate = case.rate
@@ -6331,8 +6336,12 @@ def _by_rate(case):
 
 def _by_black_hole(case):
     sender = case.sender
-    arrived = 1448 * sender.sum("delivered") if sender.has("delivered") else case.received["bytes"]
-    if (sender.has("snd_cwnd_segments") and arrived < 30000 * case.streams
+    if sender.has("delivered"):
+        nothing = sender.sum("delivered") <= 3 * case.streams
+    else:
+        nothing = sender.sum("segments_sent") <= 100 * case.streams
+    if (sender.has("snd_cwnd_segments") and nothing
+            and case.received["bytes"] < 20000 * case.streams
             and case.seconds >= 1 and sender.mean("snd_cwnd_segments") <= 2
             and sender.mean("backoff") >= 1):
         return _finding(
@@ -6368,19 +6377,21 @@ def _by_receiver(case):
     window, covers = case.sender.sum("max_snd_wnd"), case.covers
     rate = _whole(case.progress.get("usual_bps")) or case.rate
     fits = covers and abs(rate / covers - 1) <= _THRESHOLDS["window_error"]
-    held = case.window >= _THRESHOLDS["window_fits" if fits else "window"]
+    held = case.is_measured and (
+        case.window >= _THRESHOLDS["window_fits" if fits else "window"])
     collapsed = case.sender.mean("snd_wnd_small_percent") / 100.0
     full = case.receiver.is_full() and (
         case.window >= _THRESHOLDS["closed"] or not case.is_measured)
     # A window that is wide enough for more was closed in between.
-    slow = full or held and covers and (collapsed >= _THRESHOLDS["collapsed"]
-                                        or rate < _THRESHOLDS["window_use"] * covers)
-    if slow:
+    wide = rate < _THRESHOLDS["window_use"] * covers
+    if full or held and covers and (collapsed >= _THRESHOLDS["collapsed"]
+                                    or wide and case.window >= _THRESHOLDS["closed_wide"]):
         return _slow_receiver(case, collapsed if held else 0.0)
-    if not held:
+    if not held or wide:  # it may have held only while it grew
         return None
     if not covers:
-        detail = "Its kernel does not tell the window: what takes the data there may be slow, too."
+        detail = ("The sender's kernel does not tell how large it is: what takes the data there may"
+                  " be slow, too.")
     else:
         detail = "Its %s cover %s at %s; %s." % (
             _size_text(window), _rate_text(covers), _ms_text(case.usual), _needs_text(case))
@@ -6394,7 +6405,7 @@ def _by_receiver(case):
 def _slow_receiver(case, collapsed):
     cpu, waited = case.receiver.worker()
     details = []
-    if case.window >= _THRESHOLDS["closed"]:
+    if case.is_measured and case.window >= _THRESHOLDS["closed"]:
         details.append("Its window held the sender back %s of the time%s." % (
             _percent_text(case.window), ", below a quarter of its size in %s of the samples" %
             _percent_text(collapsed) if collapsed else ""))
@@ -6440,7 +6451,8 @@ def _slow_sender(case, sentence):
         "sender_cpu", sentence,
         _worker_text("sender", cpu, waited),
         _BUSY_HOST if case.sender.is_busy() else
-        "Try -P 4, a larger -l, jumbo frames; nothing is wrong with the network so far.",
+        "Try %sa larger -l, jumbo frames; nothing is wrong with the network so far." % (
+            "-P 4, " if case.streams < 4 else ""),
         case.sender.name, None, worker_cpu_percent=cpu, worker_wait_percent=waited,
         host_idle_share=case.sender.idle(), nothing_unsent_share=case.nothing_unsent,
         busy_share=case.busy)
@@ -6548,14 +6560,14 @@ def _by_network(case):
         " is %s, at least %s%s." % (
             held, _ms_text(case.usual), _ms_text(case.shortest),
             ", and %s were sent again" % _percent_text(case.loss) if case.loss else ""),
-        "Try -P 4, and another congestion control (-C).", busy_share=case.busy,
-        rtt_p50_us=case.usual, min_rtt_us=case.shortest, loss_share=case.loss)
+        "Try %sanother congestion control (-C)." % ("-P 4, and " if case.streams < 4 else ""),
+        busy_share=case.busy, rtt_p50_us=case.usual, min_rtt_us=case.shortest, loss_share=case.loss)
 
 
 def _lost_share(case):
     """Return the share of a UDP test's datagrams that were lost."""
     lost = case.datagrams.get("lost_packets") or 0
-    return lost / float(max(1, case.datagrams.get("packets") or 0))
+    return min(1.0, lost / float(max(1, case.datagrams.get("packets") or 0)))
 
 
 def _dropped_share(case):
@@ -6588,10 +6600,11 @@ def _by_datagrams(case):
             "Its devices dropped %d packets." % _unsent_datagrams(case),
             "-b is above its link: try a smaller one.", case.sender.name, lost,
             drops=_unsent_datagrams(case), **figures)
-    if dropped is None:
+    if dropped is None or not case.sender.changes:
         return _finding(
-            "datagram_loss", text + ", on the way or inside the receiving host",
-            "Which of them, that host does not tell (a pyperf3 does).",
+            "datagram_loss", text + ", on the way or inside the %s host" % (
+                "receiving" if dropped is None else "sending"),
+            "Which of them, that host does not tell (a pyperf3 on Linux does).",
             "Find the highest -b without loss; try -w 2M at the receiver.", None, lost, **figures)
     if dropped >= _THRESHOLDS["most"]:
         room = case.receiver.number("rmem_max")
@@ -6677,7 +6690,7 @@ def _marks(case):
 def _segments(case):
     mtus = [side.number("mtu") for side in (case.sender, case.receiver) if side.number("mtu")]
     mss = case.sender.least("snd_mss")
-    if not mss or not mtus or case.start.get("tcp_mss"):
+    if not mss or not mtus or case.start.get("tcp_mss") or case.sender.host.get("loopback"):
         return
     stamps = 12 if int(case.sender.least("options")) & TIMESTAMPS else 0
     headers = 40 + stamps + 20 * case.is_wide()
@@ -6704,7 +6717,10 @@ def _ports(case):
 
 
 def _datagram_senders(case):
-    drops = _unsent_datagrams(case)
+    drops, lost = _unsent_datagrams(case), case.datagrams.get("lost_packets") or 0
+    if lost and _lost_share(case) >= _THRESHOLDS["lost"] and (
+            drops >= _THRESHOLDS["most"] * lost):
+        return  # that is the limit
     if case.protocol == "UDP" and drops > 0.001 * max(1, case.sent.get("packets") or 0):
         yield _note("udp_sender", "%d packets were dropped before they left the sending host: -b"
                     " is above its link" % drops, None, case.sender.name, drops=drops)
@@ -6720,7 +6736,8 @@ def _starved(case):
     sides = (case.sender, case.receiver)
     for side in sides[:1] if case.sender.host.get("loopback") else sides:
         ticks = _whole(side.changes.get("cpu_ticks"))
-        steal = _whole(side.changes.get("cpu_steal_ticks")) / ticks if ticks else 0.0
+        steal = _whole(side.changes.get("cpu_steal_ticks"))
+        steal = min(1.0, steal / ticks) if ticks else 0.0
         if steal >= _THRESHOLDS["steal"]:
             yield _note("starved", "other guests took %s of the CPU time of the %s host during"
                         " the test" % (_percent_text(steal), side.name), None, side.name,
@@ -6741,8 +6758,9 @@ def _starved(case):
 def _ramp(case):
     ramp = _whole(case.progress.get("ramp_seconds"))
     if ramp >= _THRESHOLDS["ramp"] * case.seconds and case.protocol != "UDP":
-        yield _note("ramp", "the rate took %.3g s of %.3g to come up" % (ramp, case.seconds),
-                    "Measure without the start: -t 30 -O %d" % max(5, 2 * ramp),
+        yield _note("ramp", "the rate took %.1f s of %.0f to come up" % (ramp, case.seconds),
+                    "Measure without the start: -t %d -O %d" % (
+                        max(30, 4 * ramp), min(MAX_OMIT, max(5, 2 * ramp))),
                     ramp_seconds=ramp)
 
 
@@ -6752,9 +6770,10 @@ def _other_traffic(case):
     if not whole or side.host.get("loopback") or case.test["bidir"]:
         return
     if case.protocol == "UDP":
-        own = bytes_sent + 42 * max(1, case.sent.get("packets") or 0)
+        own = bytes_sent + (42 + 20 * case.is_wide()) * max(1, case.sent.get("packets") or 0)
     elif side.has("segments_sent"):
-        own = bytes_sent + side.sum("retransmitted_bytes") + 66 * side.sum("segments_sent")
+        own = bytes_sent + side.sum("retransmitted_bytes") + (
+            66 + 20 * case.is_wide()) * side.sum("segments_sent")
     else:
         return
     others = whole - own

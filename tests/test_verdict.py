@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import sys
 import unittest
 
@@ -244,6 +245,12 @@ def host(**more):
     return values
 
 
+def garbage(values):
+    """Return facts of these names that no kernel tells."""
+    return {name: random.choice((0, 1, 1e18, -1e18, 2 ** 62, -5, 0.001, True, "x", [1, 2], []))
+            for name in values if name not in ("sender", "socket")}
+
+
 class Rules(unittest.TestCase):
     """Each rule, at its threshold and beside it."""
 
@@ -294,6 +301,7 @@ class Rules(unittest.TestCase):
                 (0.10, narrow, "receiver_window"), (0.09, narrow, "network"),
                 (0.10, dict(max_snd_wnd=310000), "network"),  # 21 % beside it
                 (0.20, dict(max_snd_wnd=310000), "receiver_window"),
+                (0.49, dict(max_snd_wnd=520000), "network"),  # while it grew
                 (0.19, dict(max_snd_wnd=310000), "network"),
                 (0.90, dict(max_snd_wnd=520000), "receiver_slow"),  # it covers twice as much
                 (0.43, dict(narrow, snd_wnd_small_percent=10.0), "receiver_slow"),
@@ -414,6 +422,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.limit(dict(gone, backoff=0), rate=0.0), "unknown")
         # A link that went down carried much before.
         self.assertEqual(self.limit(dict(gone, delivered=43000), rate=0.0), "unknown")
+        self.assertEqual(self.limit(dict(gone, delivered=4), rate=23.0), "network")
 
     def test_datagrams(self):
         test = dict(protocol="UDP", target_bitrate=100 * MEGA)
@@ -424,6 +433,8 @@ class Rules(unittest.TestCase):
         self.assertEqual(told(430)[0]["code"], "datagram_loss")
         none = dict(during=dict(udp_receive_buffer_errors=0))
         self.assertEqual(told(430, remote=none)[0]["code"], "network")
+        self.assertEqual(told(0, sum_received=dict(
+            bytes=0, bits_per_second=0.0, seconds=5.0, packets=0))[0]["code"], "unknown")
         own = dict(during=dict(device_send_drops=215))
         self.assertEqual(told(430, remote=none, local=own)[0]["code"], "udp_sender")
         self.assertEqual(told(432, remote=none, local=own)[0]["code"], "network")
@@ -479,6 +490,17 @@ class Rules(unittest.TestCase):
                         local=dict(during=dict(device_sent_bytes=own * 1.12)))
         self.assertNote("same_host", {}, local=dict(loopback=True))
 
+    def test_no_fact_of_a_peer_makes_nonsense(self):
+        random.seed(15)
+        for _ in range(2000):
+            facts = garbage(connection(from_file=0, mptcp=0))
+            for name in random.sample(sorted(facts), 20):
+                del facts[name]
+            verdict = self.diagnose(facts, garbage(connection()), garbage(host()),
+                                    dict(during=garbage(host()["during_test"])))
+            text = "\n".join(pyperf3.verdict_lines(verdict))
+            self.assertNotRegex(text, r"\b(nan|inf|None)\b|[0-9]{4} %")
+
     def test_what_a_real_iperf3_hides_is_said(self):
         verdict = self.diagnose(unknown=("remote_limits", "remote_host"))
         self.assertEqual(codes(verdict), ["unseen"])
@@ -491,6 +513,8 @@ class Rules(unittest.TestCase):
 
     def test_what_one_path_of_several_does_is_not_taken_for_all(self):
         self.assertEqual(self.limit(dict(mptcp=True, busy_us=0)), "unknown")
+        self.assertEqual(self.limit(dict(mptcp=True, rwnd_limited_us=5e6, max_snd_wnd=256000)),
+                         "unknown")
 
 
 if __name__ == "__main__":
