@@ -6379,7 +6379,7 @@ def _by_receiver(case):
     fits = covers and abs(rate / covers - 1) <= _THRESHOLDS["window_error"]
     held = case.is_measured and (
         case.window >= _THRESHOLDS["window_fits" if fits else "window"])
-    collapsed = case.sender.mean("snd_wnd_small_percent") / 100.0
+    collapsed = min(1.0, case.sender.mean("snd_wnd_small_percent") / 100.0)
     full = case.receiver.is_full() and (
         case.window >= _THRESHOLDS["closed"] or not case.is_measured)
     # A window that is wide enough for more was closed in between.
