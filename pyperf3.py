@@ -6149,8 +6149,12 @@ class Side:
 
     def idle(self):
         """Return the share of its host's CPU time in which no CPU did anything, 1 if unknown."""
+        return self.cpu_share("cpu_idle_ticks", 1.0)
+
+    def cpu_share(self, name, unknown=0.0):
+        """Return the share of its host's CPU time that a counter has, `unknown` if none does."""
         ticks = _whole(self.changes.get("cpu_ticks"))
-        return min(1.0, _whole(self.changes.get("cpu_idle_ticks")) / ticks) if ticks > 0 else 1.0
+        return min(1.0, _whole(self.changes.get(name)) / ticks) if ticks > 0 else unknown
 
     def is_busy(self):
         """Return whether all its processors are."""
@@ -6252,8 +6256,11 @@ class Case:
     def payload_share(self):
         """Return the share of a device's bits that may be payload (of Ethernet)."""
         mtu = self.sender.number("mtu") or 1500
-        headers = (28 if self.protocol == "UDP" else 52) + 20 * self.is_wide()
-        return max(0.0, (mtu - headers) / (mtu + 38.0))
+        return max(0.0, (mtu - self.headers()) / (mtu + 38.0))
+
+    def headers(self):
+        """Return the bytes of headers that a packet has: of IP, and UDP or TCP with timestamps."""
+        return (28 if self.protocol == "UDP" else 52) + 20 * self.is_wide()
 
     def is_wide(self):
         """Return whether the streams run over IPv6."""
@@ -6591,15 +6598,13 @@ def _by_datagrams(case):
     if lost < _THRESHOLDS["lost"]:
         return None
     text = "%s of the datagrams were lost" % _percent_text(lost)
-    dropped, unsent = _dropped_share(case), _unsent_datagrams(case) / max(
-        1.0, float(case.datagrams.get("lost_packets") or 0))
+    dropped, unsent = _dropped_share(case), _unsent_datagrams(case)
     figures = {"lost_share": lost, "dropped_share": dropped}
-    if unsent >= _THRESHOLDS["most"]:
+    if _sender_lost_most(case):
         return _finding(
             "udp_sender", text + " before they left the sending host",
-            "Its devices dropped %d packets." % _unsent_datagrams(case),
-            "-b is above its link: try a smaller one.", case.sender.name, lost,
-            drops=_unsent_datagrams(case), **figures)
+            "Its devices dropped %d packets." % unsent, "-b is above its link: try a smaller one.",
+            case.sender.name, lost, drops=unsent, **figures)
     if dropped is None or not case.sender.changes:
         return _finding(
             "datagram_loss", text + ", on the way or inside the %s host" % (
@@ -6626,6 +6631,13 @@ def _unsent_datagrams(case):
     """Return the datagrams that the sending host dropped."""
     return (_whole(case.sender.changes.get("udp_send_buffer_errors"))
             + _whole(case.sender.changes.get("device_send_drops")))
+
+
+def _sender_lost_most(case):
+    """Return whether the sending host dropped what makes a UDP test's loss a limit."""
+    lost = case.datagrams.get("lost_packets") or 0
+    return (_lost_share(case) >= _THRESHOLDS["lost"]
+            and _unsent_datagrams(case) >= _THRESHOLDS["most"] * lost)
 
 
 # Of TCP, in the order in which they are tried; of what the kernel tells nothing, and of UDP.
@@ -6667,7 +6679,7 @@ def _timeouts(case):
 
 
 def _reordering(case):
-    needless = min(1.0, case.sender.share("needless_retransmits", "retransmits"))
+    needless = case.sender.share("needless_retransmits", "retransmits")
     if case.resent >= _THRESHOLDS["loss"] and needless >= _THRESHOLDS["needless"]:
         yield _note("reordering", "%s retransmitted, %s of it needlessly (reordering)" % (
             _percent_text(case.resent), _percent_text(needless)),
@@ -6717,9 +6729,8 @@ def _ports(case):
 
 
 def _datagram_senders(case):
-    drops, lost = _unsent_datagrams(case), case.datagrams.get("lost_packets") or 0
-    if lost and _lost_share(case) >= _THRESHOLDS["lost"] and (
-            drops >= _THRESHOLDS["most"] * lost):
+    drops = _unsent_datagrams(case)
+    if _sender_lost_most(case):
         return  # that is the limit
     if case.protocol == "UDP" and drops > 0.001 * max(1, case.sent.get("packets") or 0):
         yield _note("udp_sender", "%d packets were dropped before they left the sending host: -b"
@@ -6735,9 +6746,7 @@ def _default_rate(case):
 def _starved(case):
     sides = (case.sender, case.receiver)
     for side in sides[:1] if case.sender.host.get("loopback") else sides:
-        ticks = _whole(side.changes.get("cpu_ticks"))
-        steal = _whole(side.changes.get("cpu_steal_ticks"))
-        steal = min(1.0, steal / ticks) if ticks else 0.0
+        steal = side.cpu_share("cpu_steal_ticks")
         if steal >= _THRESHOLDS["steal"]:
             yield _note("starved", "other guests took %s of the CPU time of the %s host during"
                         " the test" % (_percent_text(steal), side.name), None, side.name,
@@ -6770,13 +6779,13 @@ def _other_traffic(case):
     if not whole or side.host.get("loopback") or case.test["bidir"]:
         return
     if case.protocol == "UDP":
-        own = bytes_sent + (42 + 20 * case.is_wide()) * max(1, case.sent.get("packets") or 0)
+        packets = max(1, case.sent.get("packets") or 0)
     elif side.has("segments_sent"):
-        own = bytes_sent + side.sum("retransmitted_bytes") + (
-            66 + 20 * case.is_wide()) * side.sum("segments_sent")
+        packets = side.sum("segments_sent")
+        bytes_sent += side.sum("retransmitted_bytes")
     else:
         return
-    others = whole - own
+    others = whole - bytes_sent - (14 + case.headers()) * packets  # with Ethernet's
     if others >= _THRESHOLDS["others"] * whole and others * 8 >= 1e5 * case.seconds:
         yield _note("other_traffic", "other traffic took %s of the sending host's device" %
                     _rate_text(others * 8 / case.seconds), None, side.name,
@@ -10436,9 +10445,8 @@ class Watch:
             self.account(now)
 
     def _sample(self, now):
-        test = self._test
+        test, seconds = self._test, now - self._begin
         for suffix, streams in test.directions(test.streams):
-            seconds = now - self._begin
             self._progress[suffix].add(seconds, sum(
                 test.transport.watch(stream, seconds) for stream in streams))
 

@@ -70,6 +70,11 @@ def members(*pairs):
     return collections.OrderedDict(pairs)
 
 
+def added(document, *pairs):
+    """Return a document with more members."""
+    return members(*(tuple(document.items()) + pairs))
+
+
 def tcp_parameters(*more):
     return members(("tcp", True), ("omit", 0), ("time", 0), ("num", 16384), ("blockcount", 0),
                    ("parallel", 1), ("len", 16384), ("pacing_timer", 1000), *(more + (VERSION,)))
@@ -154,11 +159,11 @@ HOST = members(
     ("tcp_rmem", [4096, 131072, 33554432]), ("tcp_wmem", [4096, 16384, 4194304]),
     ("tcp_timestamps", 1), ("congestion", "bbr"), ("loopback", True), ("mtu", 65536),
     ("speed_mbps", 100), ("duplex", "half"))
-TOLD = members(*(list(HOST.items()) + [("version", "0.1.0")]))
-HOST_AFTER = members(*(list(HOST.items()) + [("during_test", members(
+TOLD = added(HOST, ("version", "0.1.0"))
+HOST_AFTER = added(HOST, ("during_test", members(
     ("cpu_idle_ticks", 1), ("cpu_ticks", 20), ("cpu_steal_ticks", 2), ("device_send_drops", 3),
     ("device_sent_bytes", 49957), ("device_received_bytes", 49957), ("softnet_drops", 1),
-    ("tcp_zero_windows", 2), ("throttled_us", 100), ("udp_receive_buffer_errors", 4)))]))
+    ("tcp_zero_windows", 2), ("throttled_us", 100), ("udp_receive_buffer_errors", 4))))
 
 
 def stream_facts(**more):
@@ -178,11 +183,11 @@ def stream_facts(**more):
 
 
 def with_facts(stream, facts):
-    return members(*(list(stream.items()) + [("pyperf3", facts)]))
+    return added(stream, ("pyperf3", facts))
 
 
 def results_with_facts(*arguments, **more):
-    return members(*(list(results(*arguments, **more).items()) + [("pyperf3", HOST_AFTER)]))
+    return added(results(*arguments, **more), ("pyperf3", HOST_AFTER))
 
 
 ASKING = ("pyperf3_features", members(("facts", 1)))

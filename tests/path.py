@@ -337,14 +337,16 @@ def keep(plan):
 # A path #######################################################################
 
 
-def lack():
-    """Return why no path can be made here, None where one can."""
+def lack(tun=False):
+    """Return why no path can be made here, None where one can. tun: one with a forwarder."""
     if not sys.platform.startswith("linux"):
         return "needs Linux"
     if not shutil.which("ip"):
         return "needs ip (iproute2)"
     if os.geteuid() != 0:
         return "needs root to make network namespaces"
+    if tun and not os.path.exists(TUN):
+        return "needs " + TUN
     return None
 
 
@@ -391,7 +393,7 @@ class Path:
 
     def __enter__(self):
         """Make the path. Raises PathError."""
-        why = lack() or (None if self._plan["veth"] or os.path.exists(TUN) else "needs " + TUN)
+        why = lack(tun=not self._plan["veth"])
         if why:
             raise PathError(why)
         # A session of its own: what the terminal's keys end must not end the one who cleans up.

@@ -18,6 +18,7 @@ import threading
 import time
 import unittest
 
+import path
 import peers
 import pyperf3
 
@@ -113,6 +114,13 @@ def free_ports(count):
                 continue
             return first
     raise AssertionError("no %d free ports in a row" % count)
+
+
+def need_path(tun=True):
+    """Skip the test where no path of path.py can be made. tun: one with a forwarder."""
+    why = path.lack(tun)
+    if why:
+        raise unittest.SkipTest("a path " + why)
 
 
 def real(version):

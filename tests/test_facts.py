@@ -52,9 +52,7 @@ class BlackHole(unittest.TestCase):
     cores = 0.5
 
     def setUp(self):
-        why = path.lack() or (None if os.path.exists(path.TUN) else "needs " + path.TUN)
-        if why:
-            raise unittest.SkipTest("a path " + why)
+        support.need_path()
 
     def run_scene(self, *arguments):
         with path.Scene("mtu_black_hole") as scene:
@@ -196,31 +194,29 @@ class States(support.ServerCase):
 
     def test_a_client_that_ends_where_its_documents_are_due(self):
         port = self.serve()
-        for number, (state, text) in enumerate((
+        for state, text in (
                 (b"\x0c", "the client has terminated"), (b"\x10", None),
-                (b"\x63\0\0\0", "unable to receive parameters from client: a length of"))):
+                (b"\x63\0\0\0", "unable to receive parameters from client: a length of")):
+            before = len(self.server.err())
             with self.subTest(state=state), fakes.connect(port) as control:
-                before = len(self.server.err())
                 control.sendall(pyperf3.make_cookie())
                 self.assertEqual(receive(control, 1), b"\x09")
-                control.sendall(state)
-                while control.recv(4096):
-                    pass
-                support.wait_until(lambda: text is None or text in self.server.err()[before:],
-                                   ("error", self.server.err), 5.0)
-                if text is None:
-                    self.assertEqual(self.server.err()[before:], "")
+                self.end(control, state, text, before)
         for state, text in ((b"\x0c", "the client has terminated"), (b"\x10", None),
                             (b"\x63\0\0\0", "unable to receive results: a length of ")):
             before = len(self.server.err())
             with self.subTest(state=state), fakes.walk_to_results(port) as control:
-                control.sendall(state)
-                while control.recv(4096):
-                    pass
-                support.wait_until(lambda: text is None or text in self.server.err()[before:],
-                                   ("error", self.server.err), 5.0)
-                if text is None:
-                    self.assertEqual(self.server.err()[before:], "")
+                self.end(control, state, text, before)
+
+    def end(self, control, state, text, before):
+        """Send what ends a conversation; check what the server reports behind `before`."""
+        control.sendall(state)
+        while control.recv(4096):
+            pass
+        support.wait_until(lambda: text is None or text in self.server.err()[before:],
+                           ("error", self.server.err), 5.0)
+        if text is None:
+            self.assertEqual(self.server.err()[before:], "")
 
 
 # Real iperf3s #################################################################

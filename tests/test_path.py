@@ -199,8 +199,7 @@ class PathCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        if path.lack():
-            raise unittest.SkipTest("a path " + path.lack())
+        support.need_path(tun=False)
         try:
             with Path():
                 pass

@@ -53,9 +53,7 @@ class Paths(unittest.TestCase):
     cores = 1.0
 
     def setUp(self):
-        why = path.lack() or (None if os.path.exists(path.TUN) else "needs " + path.TUN)
-        if why:
-            raise unittest.SkipTest("a path " + why)
+        support.need_path()
 
     def check(self, name, left):
         limit, note = LIMITS[name]
@@ -116,8 +114,7 @@ class Paths(unittest.TestCase):
 
 class Devices(unittest.TestCase):
     def setUp(self):
-        if path.lack():
-            raise unittest.SkipTest("a path " + path.lack())
+        support.need_path(tun=False)
 
     def test_a_veth_is_no_cable(self):
         with path.Path(veth=True) as road:
