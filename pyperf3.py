@@ -38,6 +38,7 @@ Sections (each uses only what stands above it):
     tls             TLS sockets, contexts and certificates
     quic            QUIC sockets, by an optional library
     statistics      counters to figures
+    latency         round trips to figures, and a grade
     diagnosis       what the figures mean
     checks          the figures held against limits that were asked for
     tasks           generators that wait, and the loop that runs them
@@ -45,6 +46,7 @@ Sections (each uses only what stands above it):
     workers         the data plane: processes or threads, and the numbers they share
     streams         what workers have for a stream: its connection, its numbers, how it ends
     transfers       what they do with it: senders and receivers
+    probes          datagrams that measure the path, and the workers for them
     arrivals        where a server's test gets its streams from
     transports      what depends on the protocol of a test
     running         what a running test is asked: what is due, is it through, what limits it
@@ -211,9 +213,13 @@ MAX_CALLS = 4  # of threads that use a key, say, at a time
 MAX_TOKEN = 2048  # bytes; of a key of 16384 bits
 MAX_CLIENTS = 1000  # of --max-clients
 MAX_INITIAL_WINDOW = 10000  # packets, of --quic-iw
+MAX_PROBE_CLASSES = 2  # of --probe-dscp
+MAX_PROBE_RATE = 1000  # probes a second of a test, which a server answers
+MIN_PROBE, MAX_PROBE = 64, 1472  # bytes of payload, of --probe-size
 QUIC_WINDOW = 32 * 1024 * 1024  # bytes under way that a receiver of QUIC allows, without -w
 QUIC_TIMEOUT = 8.0  # seconds for the handshake of a QUIC connection
 OUTAGE_TIMEOUT = 10.0  # seconds for which no datagram of a test can be sent, after which it ends
+PROBING_TIME = 4.0  # for a client's probes before its streams, which a server waits more
 OVERTIME = 1.0  # seconds after its time, after which a server sends no more datagrams
 
 
@@ -354,6 +360,10 @@ ERRORS = {
     909: "unable to run in this program:",
     910: "wait valid values are 0 to %d seconds" % MAX_TIME,
     911: "bogus value for a limit:",
+    912: "probe-rate valid values are 1 to %d" % MAX_PROBE_RATE,
+    913: "probe-size valid values are %d to %d" % (MIN_PROBE, MAX_PROBE),
+    914: "min-rpm valid values are 1 to %d" % MAX_INT,
+    915: "no more than %d of --probe-dscp can be given" % MAX_PROBE_CLASSES,
 }
 
 
@@ -819,6 +829,24 @@ def _milliseconds(text):
     return round(float(match.group(1)) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[match.group(2)], 9)
 
 
+def _latency_limit(text):
+    """Return (milliseconds, percentile) of TIME[:pNN]."""
+    limit, colon, share = text.partition(":")
+    match = _number_prefix(share, r"p([1-9][0-9]?|100)$") if colon else None
+    if colon and not match:
+        raise _refused_limit(text, "100ms or 100ms:p50")
+    return _milliseconds(limit), int(match.group(1)) if match else 95
+
+
+GRADES = ("A+", "A", "B", "C", "D", "F")  # there is no E
+
+
+def _grade(text):
+    if text.upper() not in GRADES:
+        raise _refused_limit(text, "A+, A, B, C, D or F")
+    return text.upper()
+
+
 def _debug_level(text):
     level = atoi(text)
     return level if level >= 0 else 4
@@ -962,6 +990,22 @@ OPTIONS = (
          _count_or_share),
     _own("C", "--max-rtt #ms", "the same if TCP's round trips take longer (us, ms, s)",
          _milliseconds),
+    _own("C", "--latency",
+         "measure the latency before the test, and while it loads the path"),
+    _own("C", "--probe-rate #", "probes of latency per second, 1 to %d (default 50)"
+         % MAX_PROBE_RATE, _bounded(_digits, 1, MAX_PROBE_RATE, 912), 50),
+    _own("C", "--probe-size #", "bytes of payload of a probe, %d to %d (default %d)"
+         % (MIN_PROBE, MAX_PROBE, MIN_PROBE), _bounded(_digits, MIN_PROBE, MAX_PROBE, 913),
+         MIN_PROBE),
+    _own("C", "--probe-dscp N",
+         "DSCP of the probes (default: that of the streams); given twice: two classes side by side",
+         _dscp, repeated=True),
+    _own("C", "--max-latency #ms[:pNN]",
+         "end with status 4 if the latency under load is higher (us, ms, s), at this percentile "
+         "(default p95)", _latency_limit),
+    _own("C", "--min-rpm #", "the same if there are fewer round trips per minute under load",
+         _bounded(_digits, 1, MAX_INT, 914)),
+    _own("C", "--min-grade A+|A|B|C|D|F", "the same if the grade of the latency is worse", _grade),
     _own("C", "--tls", "run control and TCP streams inside TLS"),
     _own("C", "--tls-ca file",
          "verify the server's name and certificate with these authorities (PEM); with --quic, "
@@ -1103,6 +1147,7 @@ _REFUSED = (
     (lambda s: not s.is_client and not s.server, 2),
     (lambda s: s.tls_key is not None and s.tls_cert is None, 903,
      {"cause": "--tls-key goes with --tls-cert"}),
+    (lambda s: len(s.probe_dscp) > MAX_PROBE_CLASSES, 915),
     (lambda s: s.is_client and s.quic_iw and not s.quic, 905,
      {"cause": "--quic-iw goes with --quic"}),
     (lambda s: s.is_client and s.quic_secrets and not s.quic, 905,
@@ -1188,8 +1233,17 @@ class Settings:
     def asks_for_facts(self):
         """Whether what is asked for takes what the other end knows of itself."""
         share = self.max_retransmits is not None and self.max_retransmits[1] == "%"
-        return (self.wants_verdict or self.max_rtt is not None
+        return (self.wants_verdict or self.max_rtt is not None or self.measures_latency
                 or (share and (self.reverse or self.bidirectional)))
+
+    @property
+    def measures_latency(self):
+        return bool(self.latency or self.max_latency or self.min_rpm or self.min_grade)
+
+    @property
+    def probe_classes(self):
+        """The types of service of the classes of probes, () if nothing needs any."""
+        return (self.probe_dscp or (self.tos,)) if self.measures_latency else ()
 
     @property
     def timed(self):
@@ -1639,9 +1693,26 @@ _KINDS = {
     "flag": (_is_number, lambda value: True, int),
     "onoff": (_is_number, lambda value: to_integer(value) != 0, int),
     "text": (lambda value: isinstance(value, str), str, str),
-    "features": (lambda value: isinstance(value, dict), lambda value: True,
-                 lambda value: {"facts": 1}),
+    "features": (lambda value: isinstance(value, dict), lambda value: Features.from_json(value),
+                 lambda value: value.to_json()),
 }
+
+
+class Features(collections.namedtuple("Features", "probes")):
+    """What a client asks a pyperf3 for, beyond iperf3's: facts, and answers to probes.
+
+    probes: the types of service of the classes of its probes, () without any.
+    """
+
+    def to_json(self):
+        return dict({"facts": 1}, **({"probes": list(self.probes)} if self.probes else {}))
+
+    @classmethod
+    def from_json(cls, members):
+        probes = members.get("probes")
+        probes = probes[:MAX_PROBE_CLASSES] if isinstance(probes, list) else ()
+        return cls(tuple(to_integer(each) & 255 for each in probes if _is_number(each)))
+
 
 Parameter = collections.namedtuple("Parameter", "key attribute kind sent low high error default")
 Parameter.__doc__ = """One parameter of a test, a row of PARAMETERS.
@@ -1740,7 +1811,7 @@ class Parameters:
         self.server_affinity = settings.affinity[1] if settings.affinity else None
         self.length = settings.length
         self.ends_with_data = bool(settings.file and settings.reverse)
-        self.facts = settings.asks_for_facts
+        self.facts = settings.asks_for_facts and Features(settings.probe_classes)
         self.rate, self.burst = settings.bitrate or (0, 0)
         if settings.quic:
             self.protocol = "QUIC"
@@ -2354,6 +2425,14 @@ _CALLS_WAIT = bool(_MSG_DONTWAIT)
 _SO_MAX_PACING_RATE = 47  # Linux
 _SO_RCVBUFFORCE = 33  # Linux: a receive buffer beyond the system's limit, for root
 _SO_TIMESTAMPNS = 35  # Linux: the time when a datagram came, with the datagram
+_SO_TIMESTAMPING = 37  # Linux: the same, and more, by flags (linux/net_tstamp.h)
+# Of what is sent, when the kernel took it over, in software, without the data.
+_STAMP_DEPARTURES = 1 << 8 | 1 << 4 | 1 << 11
+_IP_RECVTOS = getattr(socket, "IP_RECVTOS", 13 if _LINUX else None)
+_IPV6_RECVTCLASS = getattr(socket, "IPV6_RECVTCLASS", 66 if _LINUX else None)
+_MSG_ERRQUEUE = getattr(socket, "MSG_ERRQUEUE", 0x2000)  # Linux
+_PMTUDISC_PROBE = 3  # Linux: of IP_MTU_DISCOVER: never fragment, and ask no cached MTU
+NO_TOS = 255  # where the type of service is not known
 _SO_RXQ_OVFL = 40  # Linux: how many a socket has dropped, with each datagram that it has not
 _SO_MEMINFO = 55  # Linux: figures of a socket's memory, and of the datagrams that it dropped
 _SK_MEMINFO_SNDBUF, _SK_MEMINFO_WMEM_QUEUED, _SK_MEMINFO_DROPS = 3, 5, 8
@@ -2691,6 +2770,69 @@ def drops_told(ancillary):
 def stamp_arrivals(sock):
     """Let the kernel tell when each datagram came. Returns whether it does (Linux)."""
     return _USUAL and _try_option(sock, socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+
+
+def prepare_probes(sock, tos):
+    """Let a UDP socket tell when probes come, and leave, and with which type of service.
+
+    tos: that of what it sends. Raises nothing: what the system cannot do is not told.
+    """
+    sock.setblocking(False)
+    with suppress(IperfError):
+        set_tos(sock, tos)
+    stamp_arrivals(sock)
+    if _LINUX:  # let none be larger than the path's MTU, nor less than the probe says
+        wide = sock.family == _AF_INET6
+        _try_option(sock, _IPPROTO_IPV6 if wide else socket.IPPROTO_IP, 23 if wide else 10,
+                    _PMTUDISC_PROBE)
+    if _USUAL:
+        _try_option(sock, socket.SOL_SOCKET, _SO_TIMESTAMPING, _STAMP_DEPARTURES)
+    wide = sock.family == _AF_INET6
+    option = _IPV6_RECVTCLASS if wide else _IP_RECVTOS
+    if option is not None:
+        _try_option(sock, _IPPROTO_IPV6 if wide else socket.IPPROTO_IP, option, 1)
+
+
+def _timespec(value):
+    """Return the seconds of a struct timespec."""
+    seconds, nanoseconds = struct.unpack_from("@ll", value)
+    return seconds + nanoseconds / 1e9
+
+
+def receive_stamped(sock):
+    """Return a datagram, when it came (seconds of the clock, None if nobody knows), and its TOS.
+
+    Raises OSError.
+    """
+    if not hasattr(sock, "recvmsg"):
+        return sock.recv(MAX_UDP_BLOCK), None, NO_TOS
+    data, ancillary, _, _ = sock.recvmsg(MAX_UDP_BLOCK, 256)
+    stamp, tos = None, NO_TOS
+    for level, kind, value in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS) and _USUAL:
+            stamp = _timespec(value)
+        elif (level, kind) in ((socket.IPPROTO_IP, socket.IP_TOS), (_IPPROTO_IPV6, _IPV6_TCLASS)):
+            tos = value[0] if len(value) == 1 else struct.unpack_from("@i", value)[0] & 255
+    return data, stamp, tos
+
+
+def departure_stamp(sock, earliest):
+    """Return when the kernel took over what was sent last (seconds of the clock), None if unknown.
+
+    earliest: before it was. Behind that it may still wait in a queue of this host's.
+    """
+    stamp = None
+    if not _USUAL:
+        return None
+    with suppress(OSError):  # no more
+        while True:
+            _, ancillary, _, _ = sock.recvmsg(1, 512, _MSG_ERRQUEUE | _MSG_DONTWAIT)
+            for level, kind, value in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPING):
+                    told = _timespec(value)
+                    if earliest <= told <= time.time():
+                        stamp = told
+    return stamp
 
 
 def segments(size):
@@ -6017,6 +6159,312 @@ class CpuMeter:
 
 
 ###############################################################################
+# latency #####################################################################
+###############################################################################
+# Round trips of probes to figures, a grade, and lines: pure functions.
+
+# Increase of the median under load (ms) from which on a grade is the next one: those of the most
+# used bufferbloat test of browsers. RPM classes: draft-ietf-ippm-responsiveness.
+_GRADE_BOUNDS = (5.0, 30.0, 60.0, 200.0, 400.0)
+_RPM_CLASSES = ((300, "poor"), (1000, "fair"), (6000, "good"), (float("inf"), "excellent"))
+_FEW_SAMPLES, _MANY_LOST, _LATE_MS = 100, 0.1, 20.0  # where the figures are of little confidence
+
+
+def latency_grade(increase):
+    """Return the grade of an increase of the median round trip under load, in ms."""
+    return GRADES[sum(increase >= bound for bound in _GRADE_BOUNDS)]
+
+
+class ProbePhase:
+    """Collect the samples of one class of probes, of one phase of a test.
+
+    begin: number of its first probe; count: of samples.
+    """
+
+    _MOST = 16384  # of each kind that are kept
+
+    def __init__(self, begin=0):
+        self.begin, self.count = begin, 0
+        self._rtt, self._change, self._up, self._down, self._late = [
+            Samples(array.array("d"), self._MOST) for _ in range(5)]
+        self._least = self._most = None  # ms
+        self._first = self._last = None  # samples, by the numbers of their probes
+        self._before = None  # the sample that came last
+        self._recent = collections.deque(maxlen=4096)  # numbers of the last ones
+        self.tos = {}  # (on the way up, down): how many came so
+
+    def add_round_trip(self, ms):
+        """Take in a round trip of which no more is known."""
+        self.count += 1
+        self._rtt.add(ms)
+        self._least = ms if self._least is None else min(self._least, ms)
+        self._most = ms if self._most is None else max(self._most, ms)
+
+    def add(self, sample):
+        """Take in a Sample."""
+        self.add_round_trip(sample.rtt * 1e3)
+        before, number = self._before, sample.sequence
+        if before is not None and number == before.sequence + 1:
+            self._change.add(abs(sample.rtt - before.rtt) * 1e3)
+        self._before = sample
+        self._recent.append(number)
+        if self._first is None or number < self._first.sequence:
+            self._first = sample
+        if self._last is None or number > self._last.sequence:
+            self._last = sample
+        self._up.add(sample.up * 1e3)
+        self._down.add(sample.down * 1e3)
+        self._late.add(sample.late * 1e3)
+        key = sample.tos_up, sample.tos_down
+        self.tos[key] = self.tos.get(key, 0) + 1
+
+    def merge(self, other):
+        """Take in the round trips of another phase, before this one."""
+        for ms in other._rtt.values:
+            self.add_round_trip(ms)
+        self.begin = min(self.begin, other.begin)
+
+    @property
+    def longest(self):
+        """The longest round trip, in seconds."""
+        return (self._most or 0.0) / 1e3
+
+    def percentile(self, share):
+        """Return a percentile of the round trips (ms), None without any."""
+        return self._rtt.percentiles(share)[0] if self.count else None
+
+    def usual_mean(self):
+        """Return the mean round trip without the longest twentieth (ms), None without any."""
+        ordered = sorted(self._rtt.values)
+        kept = ordered[:max(1, int(0.95 * len(ordered)))]
+        return sum(kept) / len(kept) if kept else None
+
+    def late(self):
+        """Return how late most probes left at the most (p95, ms)."""
+        return self._late.percentiles(0.95)[0] if self._late.values else 0.0
+
+    def ways(self):
+        """Return the samples of both ways (ms, each off by the difference of the clocks)."""
+        return self._up, self._down
+
+    def losses(self, end):
+        """Return (sent, lost, lost on the way up, on the way down).
+
+        end: number of the first probe whose reply may still come. Which way is not known of
+        those before the first reply, and behind the last one.
+        """
+        beyond = sum(number >= end for number in self._recent)
+        sent = max(0, end - self.begin) + beyond
+        lost = max(0, sent - self.count)
+        if self._first is None:
+            return sent, lost, 0, 0
+        between = self._last.sequence - self._first.sequence
+        arrived = self._last.count - self._first.count
+        up = min(lost, max(0, between - arrived))
+        return sent, lost, up, min(lost - up, max(0, arrived + 1 - self.count))
+
+    def to_json(self, end, *more):
+        """Return the phase's object. end: of losses(), None if nobody counts; more: percentiles."""
+        figures = collections.OrderedDict(samples=self.count)
+        if self.count:
+            figures["min_ms"] = self._least
+            for share in sorted({50, 95, 99}.union(more)):
+                figures["p%d_ms" % share] = self.percentile(share / 100.0)
+            figures["max_ms"] = self._most
+        if self._change.values:
+            for share in (50, 95):
+                figures["ipdv_p%d_ms" % share] = self._change.percentiles(share / 100.0)[0]
+        figures = collections.OrderedDict(
+            (name, round(value, 4)) for name, value in figures.items())
+        if end is not None:
+            figures.update(zip(("sent", "lost", "lost_up", "lost_down"), self.losses(end)))
+        return figures
+
+
+class LatencyFigures:
+    """The figures of one class of probes (or of TCP's own round trips): idle, and under load."""
+
+    _FEW = 10  # samples under load, below which those of its beginning count, too
+
+    def __init__(self):
+        self.idle, self.early, self.loaded = ProbePhase(), None, None
+        self._interval = Samples(array.array("d"), 2048)
+        self._told, self._reply = None, None  # the newest sample; that of the last interval
+
+    def begin_load(self, number, settled):
+        """Begin the load. number: of the next probe; settled: without a beginning to leave out."""
+        self.early = self.early or ProbePhase(number)
+        self.loaded = ProbePhase(number) if settled else None
+
+    def add(self, sample):
+        """Take in a Sample."""
+        self._interval.add(sample.rtt * 1e3)
+        if self._told is None or sample.bytes >= self._told.bytes:
+            self._told = sample
+        for phase in (self.loaded, self.early, self.idle):
+            if phase is not None and sample.sequence >= phase.begin:
+                phase.add(sample)
+                return
+
+    def add_round_trip(self, ms):
+        """Take in what TCP says of a round trip under load."""
+        self._interval.add(ms)
+        (self.loaded or self.early).add_round_trip(ms)
+
+    def end_interval(self, seconds, datagrams):
+        """Return our member of an interval's row, and begin the next interval.
+
+        seconds: that it took; datagrams: the other end counts them.
+        """
+        row, told, before = collections.OrderedDict(), self._told, self._reply
+        if self._interval.values:
+            median, longest = self._interval.percentiles(0.5, 1.0)
+            row["latency_p50_ms"], row["latency_max_ms"] = round(median, 4), round(longest, 4)
+        row["latency_samples"] = len(self._interval.values)
+        self._interval = Samples(array.array("d"), 2048)
+        if told is not None and told.bytes:
+            received = int(told.bytes - (before.bytes if before else 0))
+            row["received_bytes"] = received
+            row["received_bps"] = received * 8.0 / seconds if seconds > 0 else 0.0
+            if datagrams:
+                packets, lost = [
+                    int(getattr(told, name) - (getattr(before, name) if before else 0)) % 2 ** 32
+                    for name in ("packets", "lost")]
+                row["packets"], row["lost_packets"] = packets, lost if lost < 2 ** 31 else 0
+                row["lost_percent"] = percent(row["lost_packets"], packets)
+                row["jitter_ms"] = told.jitter / 1e3
+            self._reply = told
+        return row
+
+    def to_json(self, end, shares):
+        """Return the figures as an object.
+
+        end: of ProbePhase.losses(); shares: more percentiles (1 to 100) than the usual ones.
+        """
+        idle, loaded = self.idle, self.loaded or self.early
+        if loaded is None:
+            return {"idle": idle.to_json(end)} if idle.count else {}
+        if loaded is not self.early and loaded.count < self._FEW and self.early:
+            loaded.merge(self.early)
+        bound = end and min(end, self.early.begin)
+        figures = collections.OrderedDict(idle=idle.to_json(bound),
+                                          loaded=loaded.to_json(end, *shares))
+        if idle.count and loaded.count:
+            for name, part in (("increase_ms", 0.5), ("increase_p95_ms", 0.95)):
+                figures[name] = round(loaded.percentile(part) - idle.percentile(part), 4)
+            figures["grade"] = latency_grade(figures["increase_ms"])
+        if loaded.count:
+            rpm = 60000.0 / max(0.001, loaded.usual_mean())
+            figures["rpm"] = int(rpm)
+            figures["rpm_class"] = next(name for bound, name in _RPM_CLASSES if rpm < bound)
+            figures["confidence"] = self._confidence(figures["loaded"], loaded.late())
+        if end is not None:
+            figures["late_p95_ms"] = round(loaded.late(), 4)
+            figures["one_way"] = self._one_way(loaded)
+        return figures
+
+    @staticmethod
+    def _confidence(loaded, late):
+        sent, lost = loaded.get("sent", 0), loaded.get("lost", 0)
+        poor = (loaded["samples"] < _FEW_SAMPLES or lost > _MANY_LOST * sent or late > _LATE_MS)
+        return "low" if poor else "high"
+
+    def _one_way(self, loaded):
+        """Return by how much each way takes longer than its shortest time: clocks do not matter."""
+        figures = collections.OrderedDict()
+        for name, idle, way in zip(("up", "down"), self.idle.ways(), loaded.ways()):
+            if way.values:
+                least = min(min(way.values), min(idle.values, default=float("inf")))
+                figures["%s_increase_p95_ms" % name] = round(
+                    way.percentiles(0.95)[0] - least, 4)
+        return figures
+
+    def rewritten(self, tos):
+        """Return (TOS at the server, TOS here) if most probes came with another one, else None."""
+        seen = {}
+        for phase in (self.idle, self.early, self.loaded):
+            for key, count in phase.tos.items() if phase else ():
+                seen[key] = seen.get(key, 0) + count
+        if not seen:
+            return None
+        ways = max(seen, key=seen.get)
+        # The lowest two bits are the network's (RFC 3168).
+        changed = any(way != NO_TOS and int(way) >> 2 != tos >> 2 for way in ways)
+        return tuple(int(way) for way in ways) if changed else None
+
+
+def latency_text(ms):
+    """Return milliseconds as people write them: three digits or so."""
+    return "%.0f" % ms if ms >= 1000 else "%.1f" % ms if ms >= 10 else "%.2f" % ms
+
+
+_SOURCES = {"udp": "UDP probes", "tcp": "probes over TCP", "tcp_info": "TCP's own round trips"}
+_LATENCY_COLUMNS = ("min_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
+
+
+def latency_lines(latency):
+    """Return the lines of text of end.pyperf3.latency."""
+    if latency.get("source") is None:
+        return ["Latency: not measured: %s." % latency["reason"]]
+    lines = []
+    for figures in latency.get("classes", (latency,)):
+        lines += _class_lines(dict(latency, **figures))
+    if latency.get("congestion", "").startswith("bbr"):
+        lines.append("  bbr keeps queues short: what other traffic meets there may be longer"
+                     " (-C cubic shows it)")
+    return lines
+
+
+def _class_lines(latency):
+    what = _SOURCES[latency["source"]]
+    if "rate" in latency:
+        what += ", %d/s" % latency["rate"]
+    if "dscp" in latency and ("classes" in latency or latency["dscp"]):
+        what += ", DSCP %d" % latency["dscp"]
+    if latency.get("congestion"):
+        what += ", " + latency["congestion"]
+    head = "Latency in ms (%s)" % what
+    lines = ["%-44s%s" % (head, "".join("%8s" % name[:-3] for name in _LATENCY_COLUMNS)
+                          + ("        lost" if "rate" in latency else ""))]
+    for name, title in (("idle", "idle"), ("loaded", "under load")):
+        phase = latency.get(name, {})
+        line = "  %-42s" % title + "".join(
+            "%8s" % latency_text(phase[column]) if column in phase else "       -"
+            for column in _LATENCY_COLUMNS)
+        if "sent" in phase:
+            line += "%12s" % ("%d/%d" % (phase["lost"], phase["sent"]))
+        lines.append(line)
+    return lines + ["  " + line for line in _class_remarks(latency)]
+
+
+def _class_remarks(latency):
+    """Yield what there is to say of one class of probes."""
+    parts = []
+    if "grade" in latency:
+        place = GRADES.index(latency["grade"])
+        better = " (%s is below %g ms)" % (GRADES[place - 1], _GRADE_BOUNDS[place - 1])
+        parts.append("%+.1f ms under load: grade %s%s" % (
+            round(latency["increase_ms"], 1) + 0.0, latency["grade"], better if place else ""))
+    if "rpm" in latency:
+        parts.append("%d RPM (%s)" % (latency["rpm"], latency["rpm_class"]))
+    if parts:
+        yield ", ".join(parts)
+    ways, loaded = latency.get("one_way", {}), latency.get("loaded", {})
+    if len(ways) == 2 and max(ways.values()) >= 5:
+        yield "on the way up +%s ms, on the way down +%s ms (p95, against the shortest)" % tuple(
+            latency_text(ways[name]) for name in ("up_increase_p95_ms", "down_increase_p95_ms"))
+    if loaded.get("lost"):
+        yield "of the lost ones %d on the way up, %d on the way down" % (
+            loaded["lost_up"], loaded["lost_down"])
+    if "dscp_at_server" in latency:
+        yield "the path rewrites the DSCP: %d arrives as %d, and comes back as %d" % (
+            latency["dscp"], latency["dscp_at_server"], latency["dscp_back"])
+    if latency.get("confidence") == "low":
+        yield "of low confidence: %d samples, %d lost, sent up to %s ms late (p95)" % (
+            loaded["samples"], loaded.get("lost", 0), latency_text(latency.get("late_p95_ms", 0)))
+
+
+###############################################################################
 # diagnosis ###################################################################
 ###############################################################################
 # What the figures mean: what limited a test, by pure functions of its end object
@@ -6887,12 +7335,13 @@ def verdict_lines(verdict):
 # Limits that a client was given, and its figures held against them: pure functions
 # of the end object. Nothing here prints.
 
-Limit = collections.namedtuple("Limit", "name bound unit direction")
+Limit = collections.namedtuple("Limit", "name bound unit direction share")
 Limit.__doc__ = """What one option (--min-..., --max-...) asks for.
 
 name: the option's; bound: the value that is still good, in `unit`; direction: "up" (the client
-sends), "down" or None: each.
+sends), "down" or None: each; share: the percentile of a latency, else None.
 """
+Limit.__new__.__defaults__ = (None, None)
 
 LIMIT_MISSED = 4  # exit status of a test that ran, and missed a limit
 
@@ -6909,6 +7358,13 @@ def limits_of(settings):
         limits.append(Limit("max-retransmits", *settings.max_retransmits, direction=None))
     if settings.max_rtt is not None:
         limits.append(Limit("max-rtt", settings.max_rtt, "ms", None))
+    if settings.max_latency is not None:
+        bound, share = settings.max_latency
+        limits.append(Limit("max-latency", bound, "ms", share=share))
+    if settings.min_rpm is not None:
+        limits.append(Limit("min-rpm", settings.min_rpm, "RPM"))
+    if settings.min_grade is not None:
+        limits.append(Limit("min-grade", settings.min_grade, ""))
     return limits
 
 
@@ -6925,7 +7381,10 @@ def check_figures(limits, end, sums):
     """
     checks = []
     for limit in limits:
-        found = False
+        found = limit.name in _OF_PATH
+        if found:
+            checks.append(_check(limit, None, end, "", None))
+            continue
         for suffix, totals in zip(DIRECTIONS, sums):
             direction = "up" if totals.sender else "down"
             if limit.direction in (None, direction):
@@ -6948,7 +7407,10 @@ def _check(limit, direction, end, suffix, totals):
     except _Unknown as unknown:
         check["reason"] = str(unknown)
         return check
-    good = value >= limit.bound if limit.name.startswith("min-") else value <= limit.bound
+    if limit.name == "min-grade":
+        good = GRADES.index(value) <= GRADES.index(limit.bound)
+    else:
+        good = value >= limit.bound if limit.name.startswith("min-") else value <= limit.bound
     check["value"], check["state"] = value, "ok" if good else "failed"
     return check
 
@@ -7017,6 +7479,30 @@ def _round_trip(limit, end, suffix, totals):
     return max(means) / 1000.0, "mean at the sending end"
 
 
+def _latency(end):
+    """Return the figures of latency, if there are any under load."""
+    latency = end.get("pyperf3", {}).get("latency", {})
+    if not latency.get("loaded", {}).get("samples"):
+        raise _Unknown("latency was not measured: %s" % latency.get("reason", "no probe came back"))
+    return latency
+
+
+def _loaded_latency(limit, end, suffix, totals):
+    name = "p%d" % limit.share
+    return _latency(end)["loaded"][name + "_ms"], name + " under load"
+
+
+def _round_trips_per_minute(limit, end, suffix, totals):
+    return _latency(end)["rpm"], "under load"
+
+
+def _latency_grade(limit, end, suffix, totals):
+    latency = _latency(end)
+    if "grade" not in latency:
+        raise _Unknown("the latency of the idle path is not known")
+    return latency["grade"], "%+.1f ms under load" % latency["increase_ms"]
+
+
 # What each limit is compared with: functions of (limit, end object, end of its sums' names, Totals)
 # that return the value and what it is. Raise _Unknown.
 _FIGURES = {
@@ -7025,7 +7511,11 @@ _FIGURES = {
     "max-jitter": _jitter,
     "max-retransmits": _retransmits,
     "max-rtt": _round_trip,
+    "max-latency": _loaded_latency,
+    "min-rpm": _round_trips_per_minute,
+    "min-grade": _latency_grade,
 }
+_OF_PATH = ("max-latency", "min-rpm", "min-grade")  # one for both directions
 
 
 def status_of_checks(checks):
@@ -7572,6 +8062,15 @@ class Event(dict):
         if self._text is None:
             self._text = JsonText(encode_json(self["data"], 2))
         return self._text
+
+
+def with_member(row, own):
+    """Return an interval's row with a member of ours, which is not the last, as some take that."""
+    row = collections.OrderedDict(row)
+    rest = [(name, row.pop(name)) for name in ("omitted", "sender") if name in row]
+    row["pyperf3"] = own
+    row.update(rest)
+    return row
 
 
 def with_own(end, members):
@@ -9068,13 +9567,404 @@ class UdpReceiver(StreamLoop):
 
 
 ###############################################################################
+# probes ######################################################################
+###############################################################################
+# Datagrams that measure the path: their bytes, and the workers that send them
+# (a client's) and send them back (a server's). A server answers who runs a test,
+# from the address of its control connection, and with no more bytes than came.
+# Nothing here prints.
+
+# Kinds of probes: answered with as many bytes; with the fewest; not at all, but what it has may
+# be answered later; with as many bytes as it says.
+ECHO, ACK, FILL, PULL = range(1, 5)
+
+Probe = collections.namedtuple("Probe", "kind group size sequence")
+Probe.__doc__ = """What a probe asks for. group: the number of its class; size: of PULL."""
+ProbeReply = collections.namedtuple(
+    "ProbeReply", "kind group tos flags sequence count arrival departure bytes packets lost jitter"
+                  " size router next_mtu")
+ProbeReply.__doc__ = """What a server answers.
+
+tos: the probe's when it came, NO_TOS if that is not known; flags: STAMPED if the kernel told when
+that was; count: probes of the class that came so far; arrival, departure: nanoseconds of the
+server's clock; bytes, packets, lost, jitter (us): of what its streams have received so far; size:
+of the probe, in bytes of payload; router, next_mtu: the router (of IPv4) that would not let a
+reply of PULL pass, and the MTU behind it.
+"""
+STAMPED = 1
+_PROBE = struct.Struct("!4s16sBBHI")
+_REPLY = struct.Struct("!4sBBBBIIqqqIIIIIHxx")
+_PROBE_MAGIC, _REPLY_MAGIC = b"p3pr", b"p3re"
+_TOKEN_LETTERS = 16  # of the 36 of a token, that a probe has
+_CREDIT = 256 * 1024  # bytes at most that a server may still send
+_REPLY_BURST = 0.1  # seconds in which it may send all replies of them
+_TURN = 64  # datagrams that are looked at before others have a turn
+_RING = 4096  # samples that a prober is ahead of who reads them
+
+
+def encode_probe(token, kind, group, sequence, size=0):
+    """Return the first MIN_PROBE bytes of a probe. token: in bytes."""
+    return _PROBE.pack(_PROBE_MAGIC, token[:_TOKEN_LETTERS], kind, group, size,
+                       sequence & 0xffffffff).ljust(MIN_PROBE, b"\0")
+
+
+def decode_probe(data, token):
+    """Return the Probe that a datagram is, None if it is none that has this token."""
+    if len(data) < MIN_PROBE:
+        return None
+    magic, told, kind, group, size, sequence = _PROBE.unpack_from(data)
+    if magic != _PROBE_MAGIC or told != token[:_TOKEN_LETTERS] or not (
+            ECHO <= kind <= PULL and group < MAX_PROBE_CLASSES):
+        return None
+    return Probe(kind, group, size, sequence)
+
+
+def is_probe(data):
+    """Return whether a datagram looks like a probe, of whatever token."""
+    return data[:4] == _PROBE_MAGIC
+
+
+def encode_reply(reply):
+    """Return the first MIN_PROBE bytes of a ProbeReply."""
+    return _REPLY.pack(_REPLY_MAGIC, *reply)
+
+
+def decode_reply(data):
+    """Return the ProbeReply that a datagram is, None if it is none."""
+    if len(data) < _REPLY.size or data[:4] != _REPLY_MAGIC:
+        return None
+    return ProbeReply(*_REPLY.unpack_from(data)[1:])
+
+
+class ProbeShared(SharedSlots):
+    """What the workers of an end's probes share."""
+
+    due = Slot(float, "worker", "when the next reply may be sent, of all")
+
+
+class ProbeSlots(WorkerSlots):
+    """A worker that sends probes, or answers them."""
+
+    sent = Slot(int, "worker", "probes sent, of each class")
+    samples = Slot(int, "worker", "those that are in the ring, or were")
+    stamped = Slot(int, "worker", "whether the kernel told when datagrams came, at both ends")
+
+
+# One sample in the ring. sent: monotonic seconds, when the probe left; rtt: seconds without the
+# time at the server; up, down: seconds of the ways, each off by the difference of the clocks;
+# late: seconds after it was due; tos_up, tos_down: how they came, NO_TOS if not known; count,
+# bytes, packets, lost, jitter: of the reply.
+Sample = collections.namedtuple(
+    "Sample", "group sequence sent rtt up down late tos_up tos_down count bytes packets lost"
+              " jitter")
+
+
+class ProbeRing:
+    """Samples on their way from the worker that takes them to the control plane."""
+
+    def __init__(self):
+        self._numbers = memoryview(shared_memory(_RING * len(Sample._fields) * 8)).cast(
+            "B").cast("d")
+        self._read = 0
+
+    def write(self, number, sample):
+        """Put in sample `number`, counted from 0."""
+        width = len(Sample._fields)
+        at = number % _RING * width
+        self._numbers[at:at + width] = memoryview(array.array("d", sample))
+
+    def read(self, end):
+        """Return the samples since the last call, up to number `end`; some may be lost."""
+        width, samples = len(Sample._fields), []
+        self._read = max(self._read, end - _RING // 2)
+        while self._read < end:
+            at = self._read % _RING * width
+            samples.append(Sample(*self._numbers[at:at + width].tolist()))
+            self._read += 1
+        return samples
+
+
+class ProbeLoop(WorkerLoop):
+    """What both ends' workers of probes have: they begin at once, and never fail a test."""
+
+    layout = ProbeSlots
+
+    def await_start(self, gate):
+        pass
+
+    def run(self):
+        self.slots.status = RUNNING
+        try:
+            while not self.stopped():
+                self.serve()
+                self.look_around()
+            self.slots.status = STOPPED
+        except OSError as error:
+            self.slots.errno, self.slots.status = error.errno or 0, FAILED
+
+    def serve(self):
+        """Do what is to be done for a moment. Raises OSError."""
+        raise NotImplementedError
+
+    def close(self):
+        self.sock.close()
+
+
+class Reflector(ProbeLoop):
+    """A server's worker that answers the probes of one socket."""
+
+    def __init__(self, sock, counters, index, token, receivers, first=()):
+        """sock: connected; token: in bytes; receivers: the slots of the streams that come.
+
+        first: datagrams that came before.
+        """
+        ProbeLoop.__init__(self, sock, counters, index)
+        self._first = first
+        self._shared = ProbeShared(counters, -1)
+        self._token, self._receivers = token, receivers
+        self._counts = [0] * MAX_PROBE_CLASSES  # probes that came
+        self._credit = 0
+
+    def prepare(self):
+        with suppress(OSError):
+            for data in self._first:
+                self.answer(data, None, NO_TOS)
+
+    def serve(self):
+        if not is_ready([self.sock], _HOUSEKEEPING):
+            return
+        try:
+            for _ in range(_TURN):
+                data, stamp, tos = receive_stamped(self.sock)
+                self.answer(data, stamp, tos)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            # The client has gone, or the path has a smaller MTU.
+            if error.errno not in PASSING_ERRORS | {errno.ECONNREFUSED, errno.EMSGSIZE}:
+                raise
+
+    def answer(self, data, stamp, tos):
+        """Answer a datagram. stamp: when it came, seconds of the clock, None if nobody knows."""
+        probe = decode_probe(data, self._token)
+        if probe is None:
+            return
+        self._counts[probe.group] += 1
+        self._credit = min(_CREDIT, self._credit + len(data))
+        size = {ECHO: len(data), ACK: MIN_PROBE, FILL: 0, PULL: max(MIN_PROBE, probe.size)}[
+            probe.kind]
+        if not size or size > self._credit or not self._may_reply():
+            return
+        self._credit -= size
+        counts = self._received()
+        now = time.time()
+        self.reply(encode_reply(ProbeReply(
+            probe.kind, probe.group, tos, 0 if stamp is None else STAMPED, probe.sequence,
+            self._counts[probe.group], int((now if stamp is None else stamp) * 1e9),
+            int(now * 1e9), *counts, size=min(len(data), 65535), router=0, next_mtu=0)).ljust(
+                size, b"\0"))
+
+    def reply(self, data):
+        """Send a reply. Raises OSError."""
+        self.sock.send(data)
+
+    def _may_reply(self):
+        """Return whether there have not been too many replies, of all workers together."""
+        now = time.monotonic()
+        due = max(self._shared.due, now - _REPLY_BURST)
+        if due > now:
+            return False
+        self._shared.due = due + 1.0 / MAX_PROBE_RATE
+        return True
+
+    def _received(self):
+        """Return bytes, packets, lost and jitter (us) of what came, as a reply has them."""
+        counts = [slots.counts() if isinstance(slots, UdpReceiverSlots) else
+                  DatagramCounts(slots.bytes, 0, 0, 0, 0.0) for slots in self._receivers]
+        if not counts:
+            return 0, 0, 0, 0
+        jitter = sum(each.jitter for each in counts) / len(counts)
+        return (sum(each.bytes for each in counts),
+                sum(each.packets for each in counts) & 0xffffffff,
+                max(0, sum(each.lost for each in counts)) & 0xffffffff,
+                min(0xffffffff, max(0, int(jitter * 1e6))))
+
+
+def _gather(sock, rest):
+    """Return the MIN_PROBE bytes that come next on a connection, in pieces; None until then.
+
+    rest: a bytearray of what came before. Raises OSError, at the end of the data, too.
+    """
+    data = sock.recv(MIN_PROBE - len(rest))
+    if not data:
+        raise system_error(errno.ECONNRESET)
+    rest += data
+    if len(rest) < MIN_PROBE:
+        return None
+    whole = bytes(rest)
+    del rest[:]
+    return whole
+
+
+class TcpReflector(Reflector):
+    """The same over a TCP connection, in TLS perhaps, where no datagrams come through."""
+
+    def __init__(self, *arguments):
+        Reflector.__init__(self, *arguments)
+        self._rest = bytearray()
+
+    def serve(self):
+        try:
+            data = _gather(self.sock, self._rest)
+        except BlockingIOError:
+            is_ready([self.sock], _HOUSEKEEPING)
+            return
+        if data:
+            self.answer(data, None, NO_TOS)
+
+    def reply(self, data):
+        # A client reads what it asked for; one that does not has no answers.
+        if self.sock.send(data) != len(data):
+            raise system_error(errno.EPIPE)
+
+
+class Prober(ProbeLoop):
+    """A client's worker that sends probes, and takes the time until their replies come."""
+
+    def __init__(self, sockets, counters, index, ring, token, rate, size):
+        """sockets: connected, one for each class; rate: probes a second of each; size: bytes."""
+        ProbeLoop.__init__(self, sockets[0], counters, index)
+        self.sockets, self._ring = sockets, ring
+        self._token, self._interval = token, 1.0 / rate
+        self._padding = b"\0" * max(0, size - MIN_PROBE)
+        # When the last probes left, by the number: (monotonic, of the clock, seconds late).
+        self._sent = [{} for _ in sockets]
+        self._due = 0.0
+
+    def descriptors(self):
+        return [sock.fileno() for sock in self.sockets]
+
+    def close(self):
+        close_all(self.sockets)
+
+    def serve(self):
+        now = time.monotonic()
+        self._due = self._due or now
+        if now >= self._due:
+            late = now - self._due
+            for group in range(len(self.sockets)):
+                self._send(group, late)
+            self.slots.sent += 1
+            # What could not be sent in time is not made up for.
+            self._due = max(self._due + self._interval, now)
+        ready = is_ready(self.sockets, max(0.0, min(_HOUSEKEEPING, self._due - time.monotonic())))
+        for group, sock in enumerate(self.sockets) if ready else ():
+            self._take_replies(group, sock)
+
+    def _send(self, group, late):
+        sock, number = self.sockets[group], self.slots.sent
+        data = encode_probe(self._token, ECHO, group, number) + self._padding
+        moment, clock = time.monotonic(), time.time()
+        try:
+            sock.send(data)
+        except OSError as error:  # what went before was refused, or there is no room
+            if error.errno not in PASSING_ERRORS | {errno.ECONNREFUSED, errno.EAGAIN,
+                                                    errno.EMSGSIZE}:
+                raise
+        left = departure_stamp(sock, clock)
+        sent = self._sent[group]
+        sent[number] = moment, clock if left is None else left, late
+        sent.pop(number - 65536, None)
+
+    def _take_replies(self, group, sock):
+        try:
+            for _ in range(_TURN):
+                self.take(group, *receive_stamped(sock))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if error.errno not in PASSING_ERRORS | {errno.ECONNREFUSED, errno.EMSGSIZE}:
+                raise
+
+    def take(self, group, data, stamp, tos):
+        """Take in a reply. stamp: when it came, seconds of the clock, None if nobody knows."""
+        now, clock = time.monotonic(), time.time()
+        reply = decode_reply(data)
+        # Each counts once, the first time.
+        sent = reply and reply.group == group and self._sent[group].pop(reply.sequence, None)
+        if not sent:
+            return
+        moment, left, late = sent
+        came = clock if stamp is None else stamp
+        there = (reply.departure - reply.arrival) / 1e9
+        rtt = came - left - there
+        if not 0 <= there <= now - moment or not 0 <= rtt <= now - moment + 0.001:
+            return  # somebody set a clock, or the other end does not tell the truth
+        self.slots.stamped = int(stamp is not None and reply.flags & STAMPED)
+        number = self.slots.samples
+        self._ring.write(number, Sample(
+            group, reply.sequence, moment, rtt, reply.arrival / 1e9 - left,
+            came - reply.departure / 1e9, late, reply.tos, tos, reply.count, reply.bytes,
+            reply.packets, reply.lost, reply.jitter))
+        self.slots.samples = number + 1
+
+
+class TcpProber(Prober):
+    """The same over a TCP connection."""
+
+    def __init__(self, sockets, counters, index, ring, token, rate, size):
+        Prober.__init__(self, sockets, counters, index, ring, token, rate, MIN_PROBE)
+        self._rest = bytearray()
+
+    def _take_replies(self, group, sock):
+        with suppress(BlockingIOError):
+            while True:
+                data = _gather(sock, self._rest)
+                if data:
+                    self.take(group, data, None, NO_TOS)
+
+
+class ProbeWorkers:
+    """Workers of one end that serve no stream, and begin at once."""
+
+    def __init__(self, threaded, most):
+        """threaded: see --threads; most: how many there may be."""
+        self._threaded, self._most = threaded, most
+        self._counters = Counters(most)
+        self._workers = []
+
+    def start(self, make):
+        """Start the loop that make(counters, index) returns; returns it. Raises OSError."""
+        loop = make(self._counters, len(self._workers))
+        worker = Worker()
+        worker.loops.append(loop)
+        self._workers.append(worker)
+        with on_error(loop.close):
+            worker.start(loop.sock.fileno(), self._threaded or not can_fork())
+        return loop
+
+    def has_room(self):
+        return len(self._workers) < self._most
+
+    def close(self):
+        """End them, and close what they have open, at once."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            for loop in worker.loops:
+                loop.slots.command = STOP
+            if not worker.ended():
+                worker.kill()
+        for worker in workers:
+            worker.join()
+            for loop in worker.loops:
+                loop.close()
+
+
+###############################################################################
 # arrivals ####################################################################
 ###############################################################################
 # Where a server's test gets its streams from, until it has them all. Nothing
 # here prints.
-
-_TURN = 64  # datagrams that are looked at before other connections have a turn
-
 
 class Arrivals:
     """Where a server's test gets its streams from, until it has them all.
@@ -9204,6 +10094,7 @@ class UdpArrivals(Arrivals):
         """
         Arrivals.__init__(self, transport, conversation)
         self._clients = {conversation.host}  # addresses
+        self._count = transport.parameters.stream_count()  # of sockets to make
         self._ports = conversation.resources.ports  # a hello may come to any of those
         self._answered = {}  # address: when it was answered last
         self._known = {}  # address of a stream's other end: its socket
@@ -9267,14 +10158,18 @@ class UdpArrivals(Arrivals):
         with suppress(OSError):  # no more
             for _ in range(_TURN):
                 data, address = sock.recvfrom(MAX_UDP_BLOCK)
-                self._find(address)._answer(data, address)
+                self._find(data, address)._answer(data, address)
 
-    def _find(self, address):
+    def _find(self, data, address):
         """Return the Arrivals that a datagram from this address is for."""
         for port in self._ports:
-            if port.expects(address):
+            if port.expects(address) and port.knows(data):
                 return port
         return self
+
+    def knows(self, data):
+        """Return whether a datagram may be for this one, and not another of the same client's."""
+        return not is_probe(data)
 
     def expects(self, address):
         """Return whether the client is known to be at this address."""
@@ -9285,16 +10180,10 @@ class UdpArrivals(Arrivals):
         reply = self._answer_to(data)
         if self.socket is None or reply is None:
             return
-        parameters = self._transport.parameters
         if not self.expects(address):
-            # Anybody can write anybody's address on a datagram: data go only where the client
-            # was seen to be.
-            sends = parameters.reverse or parameters.bidirectional
-            allows = self._conversation.resources.allows
-            if not (sends or self._stranger) and allows(plain_address(address)[0]):
-                self._stranger = address, data, time.monotonic()
+            self._note_stranger(data, address)
             return
-        new, places = address not in self._known, parameters.stream_count()
+        new, places = address not in self._known, self._count
         try:
             if new:
                 if len(self._known) >= places:
@@ -9315,6 +10204,15 @@ class UdpArrivals(Arrivals):
             if error.errno not in PASSING_ERRORS or now - since > HELLO_TIMEOUT:
                 self._failure = error if isinstance(error, IperfError) else IperfError(204, error)
 
+    def _note_stranger(self, data, address):
+        """Remember a hello from where the client was not seen to be."""
+        # Anybody can write anybody's address on a datagram: data go only where the client is.
+        parameters = self._transport.parameters
+        sends = parameters.reverse or parameters.bidirectional
+        allows = self._conversation.resources.allows
+        if not (sends or self._stranger) and allows(plain_address(address)[0]):
+            self._stranger = address, data, time.monotonic()
+
     def _make(self, address):
         """Make the socket of the stream of this address. Raises IperfError, OSError."""
         self._stranger = None
@@ -9331,7 +10229,7 @@ class UdpArrivals(Arrivals):
                 data, source = sock.recvfrom(MAX_UDP_BLOCK)
                 reply = self._answer_to(data)
                 if source != address:
-                    self._find(source)._answer(data, source)
+                    self._find(data, source)._answer(data, source)
                 elif reply is not None:
                     self._reply(sock, reply, address)
 
@@ -9354,6 +10252,45 @@ class UdpArrivals(Arrivals):
                 reply = self._answer_to(sock.recv(MAX_UDP_BLOCK, _MSG_DONTWAIT))
                 if reply is not None:
                     self._reply(sock, reply, address)
+
+
+class ProbePort(UdpArrivals):
+    """The same for a client's probes: the first one from an address makes a socket for them."""
+
+    _MORE = 2  # sockets than there are classes: of a search for the path's MTU, of another try
+
+    def __init__(self, transport, conversation, token):
+        """token: in bytes. Raises IperfError."""
+        self._token, self._classes = token, transport.parameters.facts.probes
+        self._first = collections.defaultdict(list)  # socket: what came before its worker began
+        UdpArrivals.__init__(self, transport, conversation)
+        self._count = len(self._classes) + self._MORE
+
+    def _open(self):
+        return open_datagram_socket(self._family, self._place, self._conversation.settings.bind_dev)
+
+    def first(self, sock):
+        """Return the probes that came before a socket of serve() had a worker."""
+        return self._first.pop(sock, [])
+
+    def knows(self, data):
+        return self._answer_to(data) is not None
+
+    def _note_stranger(self, data, address):
+        pass
+
+    def _answer_to(self, data):
+        probe = decode_probe(data, self._token)
+        return data if probe and probe.group < len(self._classes) else None
+
+    def _reply(self, sock, reply, address):
+        if sock in self._new and len(self._first[sock]) < _TURN:
+            if not self._first[sock]:
+                prepare_probes(sock, self._classes[decode_probe(reply, self._token).group])
+            self._first[sock].append(reply)
+
+    def _answer_again(self, sock, address):
+        pass
 
 
 class QuicArrivals(UdpArrivals):
@@ -9466,6 +10403,7 @@ class Transport:
 
     name = None  # in the parameters
     figures = StreamFigures
+    receiver_slots = StreamSlots  # and those of what has more
     # The systems of both ends keep account of a stream: its end is known, what is on its way, and
     # that the other end is gone.
     connected = True
@@ -9780,6 +10718,7 @@ class Udp(OverUdp):
 
     name = "UDP"
     figures = DatagramFigures
+    receiver_slots = UdpReceiverSlots
     connected = False
     failure_patience = 0.2
 
@@ -10183,10 +11122,40 @@ class Amount:
         self._test = test
         self._transport, self._parameters = test.transport, test.parameters
         self.is_file = False  # it is the size of the file, which each stream sends
+        self.file = None  # what is sent, open
 
     @property
     def bytes(self):
         return self._parameters.bytes or self._parameters.blocks * self._parameters.length
+
+    def open_file(self, deadline):
+        """Open what this end sends (-F), in a task; a pipe is waited for until there is a writer.
+
+        Raises IperfError 14.
+        """
+        test = self._test
+        path = test.settings.file
+        if path is None or not any(map(test.sends, range(len(test.ids)))):
+            return
+        self.file = open_payload(path)
+        if is_pipe(self.file) and hasattr(select, "poll") and (
+                yield Wait(self.file, READ, deadline)) == TIMED_OUT:
+            raise IperfError(14, OSError(errno.ETIMEDOUT,
+                                         "%s is a pipe that nobody writes to" % path))
+
+    def payload(self, sender):
+        """Return the file (-F) for one stream: to send, opened for it, or the path to write to."""
+        path = self._test.settings.file
+        if not sender:
+            # differs: with --bidir iperf3 would write over the file that it sends.
+            return None if self._parameters.bidirectional else path
+        if self.file is None or file_size(self.file) is not None:
+            return self.file and open_payload(path)
+        return os.fdopen(os.dup(self.file.fileno()), "rb", 0)  # streams share a pipe
+
+    def close(self):
+        if self.file:
+            self.file.close()
 
     def limit_senders(self):
         """Let this end's senders stop at the amount."""
@@ -10505,6 +11474,157 @@ class Watch:
         return [(suffix, each.to_json()) for suffix, each in self._progress.items()]
 
 
+class LatencyWatch:
+    """The latency of a client's test, idle and under load: by probes, or by what TCP tells.
+
+    source: "udp", "tcp" (probes), "tcp_info", or None, and then `reason` is why.
+    """
+
+    _START = 1.0  # seconds of load that are left out without -O
+
+    def __init__(self, test):
+        self._test = test
+        self.source, self.reason = None, "the test did not come that far"
+        self._figures = [LatencyFigures() for _ in test.settings.probe_classes]
+        self._workers = self._prober = self._ring = None
+        self._next = self._settles = 0.0
+        self._sent = collections.deque()  # (when, probes of each class that were sent by then)
+        self._end = None  # the number of the first probe that does not count
+
+    def start(self, kind, sockets, token):
+        """Start to probe. kind: of Prober; sockets: of each class; token: in bytes.
+
+        Raises OSError.
+        """
+        settings = self._test.settings
+        self._ring = ProbeRing()
+        self._workers = ProbeWorkers(settings.threads, 1)
+        self._prober = self._workers.start(lambda counters, index: kind(
+            sockets, counters, index, self._ring, token, settings.probe_rate, settings.probe_size))
+        self.source = "tcp" if kind is TcpProber else "udp"
+
+    def take_idle(self, info):
+        """Take the TcpInfo of the idle control connection, if there is nothing better."""
+        known = info and [us for us in (info.min_rtt, info.rtt) if 0 < us < 2 ** 31]
+        if known:
+            self._figures[0].idle.add_round_trip(known[0] / 1e3)
+
+    def begin(self, now):
+        """Begin the load, or its measured part."""
+        parameters = self._test.parameters
+        begun = self._settles
+        self._settles = now + min(self._START, parameters.time / 3.0 or self._START)
+        settled = bool(begun and parameters.omit)
+        if self.source is None and not begun:
+            self.reason = self._why_not()
+            self.source = None if self.reason else "tcp_info"
+        self.look(now)
+        self._begin_load(settled)
+        if parameters.omit:
+            self._settles = float("inf")  # the omitted part is what is left out
+
+    def _begin_load(self, settled):
+        for figures in self._figures:
+            figures.begin_load(self._prober.slots.sent if self._prober else 0, settled)
+
+    def _why_not(self):
+        """Return why TCP's own round trips do not tell of the latency, None if they do."""
+        test = self._test
+        if test.transport.name != "TCP":
+            return "the server answers no probes, and %s tells no round trips" % (
+                test.transport.name)
+        if not test.senders():
+            return "the server answers no probes, and does not tell the round trips of its data"
+        if not any(tcp_info(stream.sock) for stream in test.senders()):
+            return "the server answers no probes, and this system tells no round trips"
+        return None
+
+    def next_look(self):
+        return self._next
+
+    def look(self, now):
+        """Take what has come, if it is time."""
+        if now < self._next:
+            return
+        self._next = now + _LOOK_INTERVAL
+        self._take(now)
+        if self.source and now >= self._settles and self._settles:
+            self._settles = float("inf")
+            self._begin_load(True)
+
+    def _take(self, now):
+        if self._prober:
+            slots = self._prober.slots
+            for sample in self._ring.read(slots.samples):
+                self._figures[int(sample.group)].add(sample)
+            self._sent.append((now, slots.sent))
+            while len(self._sent) > 600:
+                self._sent.popleft()
+        elif self.source and self._figures[0].early:
+            for stream in self._test.senders():
+                info = tcp_info(stream.sock)
+                if info and info.rtt > 0:
+                    self._figures[0].add_round_trip(info.rtt / 1e3)
+
+    def account(self, now):
+        pass
+
+    def finish(self, now):
+        """Take the end of the test."""
+        self._take(now)
+        if self._prober:
+            longest = max(phase.longest for figures in self._figures
+                          for phase in (figures.idle, figures.early, figures.loaded) if phase)
+            patience = max(0.2, 1.5 * longest)  # what was sent later may still be answered
+            self._end = max([sent for moment, sent in self._sent if moment <= now - patience]
+                            or [0])
+
+    def add_to(self, data, seconds):
+        """Put what is known of an interval, of so many seconds, into its sums."""
+        if self.source is None:
+            return
+        self._take(time.monotonic())
+        test = self._test
+        own = self._figures[0].end_interval(seconds, not test.transport.connected)
+        latency = collections.OrderedDict(
+            (name, value) for name, value in own.items() if name.startswith("latency"))
+        for suffix, _ in test.directions(test.streams):
+            sends = test.sends(test.parameters.parallel if suffix else 0)
+            data["sum" + suffix] = with_member(data["sum" + suffix], own if sends else latency)
+
+    def to_json(self, congestion=None):
+        """Return the figures as an object. congestion: the name of the senders' control."""
+        if self.source is None:
+            return {"source": None, "reason": self.reason}
+        settings = self._test.settings
+        own = collections.OrderedDict(source=self.source)
+        if self._prober:
+            own["clock"] = "kernel" if self._prober.slots.stamped else "user"
+            own["rate"] = settings.probe_rate
+            own["size"] = settings.probe_size if self.source == "udp" else MIN_PROBE
+        limit = settings.max_latency
+        classes = []
+        for tos, figures in zip(settings.probe_classes, self._figures):
+            figure = collections.OrderedDict()
+            if self._prober:
+                figure["dscp"] = tos >> 2
+                ways = figures.rewritten(tos)
+                if ways:
+                    figure["dscp_at_server"], figure["dscp_back"] = [way >> 2 for way in ways]
+            if congestion:
+                figure["congestion"] = congestion
+            figure.update(figures.to_json(self._end, (limit[1],) if limit else ()))
+            classes.append(figure)
+        own.update(classes[0])
+        if classes[1:] and self._prober:
+            own["classes"] = classes
+        return own
+
+    def close(self):
+        if self._workers:
+            self._workers.close()
+
+
 ###############################################################################
 # test ########################################################################
 ###############################################################################
@@ -10554,12 +11674,13 @@ class Test:
         self.remote = None  # the other end's Results
         self.own = collections.OrderedDict()  # figures of ours for the end object
         self.local_time = 0.0  # seconds that it took
-        self.file = None  # what is sent (-F), open
         self.started = self.finished = self.closed = False
         self.ticks = Ticks(settings.interval, parameters.omit)
         self.amount = Amount(self)
         self.health = Health(self)
         self.watch = Watch(self) if parameters.facts or settings.wants_verdict else None
+        self.latency = LatencyWatch(self) if settings.measures_latency else None
+        self._observers = [each for each in (self.watch, self.latency) if each]
         self.remote_host = None  # what the other end told of its host, a dict
         # The other end gets to know what this one knows: a server tells who asked, and a client
         # who told.
@@ -10585,6 +11706,12 @@ class Test:
     def receivers(self):
         return [stream for stream in self.streams if not stream.sender]
 
+    def receiver_slots(self):
+        """Return the slots of all streams that this end is to receive, also of those to come."""
+        layout = self.transport.receiver_slots
+        return [layout(self._counters, index) for index in range(len(self.ids))
+                if not self.sends(index)]
+
     def is_complete(self):
         return len(self.streams) == len(self.ids)
 
@@ -10600,7 +11727,7 @@ class Test:
         index = len(self.streams)
         sender = self.sends(index)
         together = [each for each in range(len(self.ids)) if self.sends(each)]
-        loop = self.transport.loop(sock, self._counters, index, self._payload(sender),
+        loop = self.transport.loop(sock, self._counters, index, self.amount.payload(sender),
                                    together if sender else None)
         try:
             worker = self._workers.add(loop)
@@ -10621,29 +11748,6 @@ class Test:
         self.start["connected"].append(connected)
         self.emit("connected", connected)
 
-    def _payload(self, sender):
-        """Return the file (-F) for one stream: to send, opened for it, or the path to write to."""
-        if not sender:
-            # differs: with --bidir iperf3 would write over the file that it sends.
-            return None if self.parameters.bidirectional else self.settings.file
-        if self.file is None or file_size(self.file) is not None:
-            return self.file and open_payload(self.settings.file)
-        return os.fdopen(os.dup(self.file.fileno()), "rb", 0)  # streams share a pipe
-
-    def open_file(self, deadline):
-        """Open what this end sends (-F), in a task; a pipe is waited for until there is a writer.
-
-        Raises IperfError 14.
-        """
-        path = self.settings.file
-        if path is None or not any(map(self.sends, range(len(self.ids)))):
-            return
-        self.file = open_payload(path)
-        if is_pipe(self.file) and hasattr(select, "poll") and (
-                yield Wait(self.file, READ, deadline)) == TIMED_OUT:
-            raise IperfError(14, OSError(errno.ETIMEDOUT,
-                                         "%s is a pipe that nobody writes to" % path))
-
     def start_clock(self):
         """Begin the test: now is 0 s."""
         self.start["test_start"] = describe_test(self.parameters, self.settings.interval)
@@ -10657,8 +11761,8 @@ class Test:
         self.started = True
         if not self.ticks.omitting:
             self.amount.limit_senders()
-        if self.watch:
-            self.watch.begin(now)
+        for each in self._observers:
+            each.begin(now)
 
     def open_gate(self):
         self._workers.open_gate()
@@ -10669,8 +11773,7 @@ class Test:
         """Return when something is due."""
         parameters, ticks, now = self.parameters, self.ticks, time.monotonic()
         due = [self.health.next_look(now)] + ticks.deadlines()
-        if self.watch:
-            due.append(self.watch.next_look())
+        due += [each.next_look() for each in self._observers]
         if self.settings.file and not self.server:
             due.append(now + 0.005)
         if not ticks.omitting and not self.server:
@@ -10683,8 +11786,8 @@ class Test:
     def advance(self, now):
         """Do what is due: the end of the omitted part, a report."""
         self._counters.shared.beat = now
-        if self.watch:
-            self.watch.look(now)
+        for each in self._observers:
+            each.look(now)
         if self.ticks.omitted_is_over(now):
             # differs: the end of an omitted part that is no multiple of -i is reported, too.
             if self.settings.interval:
@@ -10695,8 +11798,8 @@ class Test:
                 self.transport.start_measuring(stream)
             self.ticks.omitting = False
             self.ticks.start(now)
-            if self.watch:
-                self.watch.begin(now)
+            for each in self._observers:
+                each.begin(now)
             self.amount.limit_senders()
             self.emit("measuring", None)
         elif self.ticks.is_due(now, 0 if self.server else self.parameters.time):
@@ -10720,6 +11823,8 @@ class Test:
         data = {"streams": rows}
         for suffix, group in self.directions(rows):
             data["sum" + suffix] = interval_sum(group)
+        if self.latency:
+            self.latency.add_to(data, end - begin)
         return data
 
     def _emit_interval(self, data, **more):
@@ -10765,8 +11870,8 @@ class Test:
                 yield from pause(0.005)  # for the reader to take the last from its kernel
         if counts:
             now = amount.end_time() or now
-        if self.watch:
-            self.watch.account(time.monotonic())
+        for each in self._observers:
+            each.account(time.monotonic())
         for stream in self.streams:
             stream.slots.command = STOP
         self.transport.wake(self.streams)
@@ -10802,8 +11907,8 @@ class Test:
         self.local_time = now - self.ticks.origin
         self._pending_interval = self._take_interval(now)
         self.transport.finish(self.streams)
-        if self.watch:
-            self.watch.finish(now)
+        for each in self._observers:
+            each.finish(now)
         self.cpu.finish(now, *map(sum, zip(cpu_times(), self._workers.cpu_times())))
         self._tell_outage()
 
@@ -10882,8 +11987,9 @@ class Test:
         self.closed = True
         self._workers.close()
         self.transport.close()
-        if self.file:
-            self.file.close()
+        self.amount.close()
+        if self.latency:
+            self.latency.close()
 
 
 class Summary:
@@ -10953,7 +12059,8 @@ class Summary:
         test, sent, received = self._test, totals.sent_bytes, totals.received_bytes
         size = received
         if totals.sender:
-            size = test.file and file_size(test.file) or sent  # what a pipe held is not known
+            file = test.amount.file
+            size = file and file_size(file) or sent  # what a pipe held is not known
         return {
             "sent": sent,
             "received": received,
@@ -10990,6 +12097,8 @@ class Summary:
         if test.started:
             own.update(test.transport.own_figures(test.streams))
             self._add_facts(own)
+        if test.latency:
+            own["latency"] = test.latency.to_json(self.end.get("sender_tcp_congestion"))
         if test.transport.encrypts or "tls" in own:
             own["cpu_bound"] = self._cpu_bound()
         if test.parameters.parallel > 1 and test.streams:
@@ -11139,6 +12248,7 @@ class ControlConnection(Debugging):
         self.settings = settings
         self.sock = self.address = self.cookie = self.keepalive = self.tls = None
         self.own_addresses = {}
+        self.probes = None  # the token of a server that answers probes, and whether to UDP
         self._loop, self.emit = loop, emit
         self._context = None  # of TLS
         self._tries = {}  # of the Race
@@ -11347,14 +12457,24 @@ class ControlConnection(Debugging):
 
         Only a pyperf3 tells anything, and only if it was asked. It goes to the Test.
         """
-        test.remote_host, test.tells = None, False
+        test.remote_host, test.tells, self.probes = None, False, None
         state = yield from self.expect(CREATE_STREAMS, also=FACTS if test.parameters.facts
                                        else None)
         if state == FACTS:
             document = yield from self.read_document(
                 "get_facts", time.monotonic() + REPLY_TIMEOUT, MAX_FACTS)
             test.remote_host, test.tells = clean_facts(document), True
+            self.probes = self._check_probes(test.remote_host.pop("probes", None))
             yield from self.expect(CREATE_STREAMS)
+
+    @staticmethod
+    def _check_probes(probes):
+        """Return what a server tells of its answers to probes, None if that makes no sense."""
+        token = probes.get("token") if isinstance(probes, dict) else None
+        good = isinstance(token, str) and len(token) == COOKIE_SIZE - 1 and not token.strip(
+            COOKIE_LETTERS)
+        return {"token": token.encode("ascii") + b"\0", "udp": probes.get("udp") is True
+                } if good else None
 
     def or_server_error(self, step):
         """Run a step (a generator); if it fails, prefer what the server has to say about it."""
@@ -11467,6 +12587,103 @@ class Patience(Debugging):
         self.emit("waiting", None)
 
 
+class Probing:
+    """What a client does between the server's facts and its streams: it probes the idle path."""
+
+    _IDLE = 1.5  # seconds
+    _TRIES, _PATIENCE = 5, 1.0  # to get an answer, within so many seconds or some round trips
+
+    def __init__(self, control, test):
+        self._control, self._test = control, test
+        self._settings, self._classes = test.settings, test.settings.probe_classes
+
+    def run(self):
+        """Do it, in a task. Raises IperfError if the server ends the test."""
+        latency, probes = self._test.latency, self._control.probes
+        if latency is None:
+            return
+        latency.take_idle(tcp_info(self._control.sock) if probes is None else None)
+        if probes is None:
+            return
+        for kind, make in ((Prober, self._open), (TcpProber, self._dial)):
+            if kind is Prober and not probes["udp"]:
+                continue
+            sockets = yield from self._reach(make)
+            if sockets:
+                try:
+                    latency.start(kind, sockets, probes["token"])
+                except OSError as error:
+                    latency.reason = str(error)
+                    close_all(sockets)
+                    return
+                yield from self._watch_control(self._IDLE)
+                return
+        latency.reason = "neither UDP nor another TCP connection to the server's port is answered"
+
+    def _watch_control(self, seconds):
+        """Wait, in a task. Raises what the server says meanwhile."""
+        control = self._control
+        if (yield Wait(control.sock, READ, time.monotonic() + seconds)) == READY:
+            yield from control.expect(step="state")
+
+    def _reach(self, make):
+        """Return sockets, one for each class, on which the server answers, in a task; () if not.
+
+        make: makes a task that makes one, for a type of service.
+        """
+        sockets = []
+        for group, tos in enumerate(self._classes):
+            try:
+                sock = yield from make(tos)
+                sockets.append(sock)
+                if (yield from self._is_answered(sock, group)):
+                    continue
+            except (IperfError, OSError):
+                pass
+            close_all(sockets)
+            return ()
+        return sockets
+
+    def _local(self):
+        """Return the arguments of connect() that lead to the server."""
+        control = self._control
+        own = control.own_addresses.get(control.address[0]) or [None]
+        return control.address, own[0], self._settings.bind_dev, time.monotonic() + STEP_TIMEOUT
+
+    def _open(self, tos):
+        return (yield from connect(*self._local(), number=203, make=datagram_socket,
+                                   prepare=lambda sock: prepare_probes(sock, tos)))
+
+    def _dial(self, tos):
+        """Return a TCP connection that the server answers probes on, in a task."""
+        control = self._control
+        sock = yield from connect(*self._local(), number=203,
+                                  prepare=lambda sock: set_tos(sock, tos))
+        if control.tls:
+            sock = yield from control.secure(sock, time.monotonic() + STEP_TIMEOUT, "")
+        with on_error(sock.close):
+            set_no_delay(sock)
+            yield from write_all(sock, control.probes["token"], time.monotonic() + STEP_TIMEOUT,
+                                 203)
+        return sock
+
+    def _is_answered(self, sock, group):
+        """Return whether the server answers on a socket, in a task. Raises OSError."""
+        info = tcp_info(self._control.sock)
+        wait = max(self._PATIENCE, 4e-6 * info.rtt if info else 0) / self._TRIES
+        for _ in range(self._TRIES):
+            sock.send(encode_probe(self._control.probes["token"], ACK, group, 0))
+            again = time.monotonic() + wait
+            while (yield Wait(sock, READ, again)) == READY:
+                with suppress(BlockingIOError):
+                    data = sock.recv(MAX_PROBE)
+                    if not data:
+                        return False
+                    if decode_reply(data):
+                        return True
+        return False
+
+
 class Client(Driver):
     """Run one test against a server.
 
@@ -11545,6 +12762,7 @@ class Client(Driver):
             if self.settings.connect_only:
                 self._tell_connection()
             else:
+                yield from Probing(control, self.test).run()
                 yield from self._create_streams()
                 yield from self._measure()
                 yield from self._exchange_results()
@@ -11570,10 +12788,11 @@ class Client(Driver):
         """Open what -F sends, in a task; without -t, -n, -k its size is the amount."""
         # differs: a pipe is sent to its end; of iperf3's it is what comes in ten seconds.
         parameters, test = self.parameters, self.test
-        yield from test.open_file(None)
-        if test.file and not (self.settings.timed or parameters.bytes or parameters.blocks):
-            size = file_size(test.file)
-            if size is not None or is_pipe(test.file):
+        yield from test.amount.open_file(None)
+        file = test.amount.file
+        if file and not (self.settings.timed or parameters.bytes or parameters.blocks):
+            size = file_size(file)
+            if size is not None or is_pipe(file):
                 parameters.bytes, parameters.time = size or 0, 0
                 test.amount.is_file = True
 
@@ -12030,6 +13249,17 @@ class Turns:
             self._begun[test] = now
         return first == test
 
+    def await_turn(self, test, host, asked, look):
+        """Wait for a test's turn, in a task. Raises IperfError 121.
+
+        look: makes a task that waits for a moment, and raises what ends the test.
+        """
+        self.wait(test, host, asked)
+        while not self.begin(test, time.monotonic()):
+            yield from look()
+            if time.monotonic() - asked > LONGEST_WAIT:
+                raise IperfError(121, "too many others of this address set up streams")
+
     def must_end(self, test, now, quiet):
         """Return whether a turn has to end for the sake of those that wait.
 
@@ -12049,6 +13279,61 @@ class Turns:
         """Let the next one have its turn."""
         self._queue.pop(test, None)
         self._begun.pop(test, None)
+
+
+class ProbeService:
+    """What answers a client's probes, from when it knows the token to the end of the test."""
+
+    def __init__(self, conversation, test):
+        self._cookie = make_cookie()
+        self._conversation, self._test = conversation, test
+        # Sockets of UDP, and a TCP connection for each class.
+        classes = len(test.parameters.facts.probes)
+        self._workers = ProbeWorkers(conversation.settings.threads, 2 * classes + 2)
+        self._port = None
+        with suppress(IperfError):
+            self._port = ProbePort(test.transport, conversation, self._cookie)
+            conversation.resources.spawn(self._serve(self._port))
+
+    def facts(self):
+        """Return what the client gets to know: the token, and whether UDP is answered."""
+        return {"token": self._cookie[:-1].decode("ascii"), "udp": self._port is not None}
+
+    def _serve(self, port):
+        """Take in the sockets of new probers, in a task, until the set-up of the test is over."""
+        try:
+            while self._port is port:
+                yield Wait(port.socket, READ, time.monotonic() + 0.02)
+                with suppress(IperfError, OSError):
+                    for sock in port.serve():
+                        self._start(Reflector, sock, port.first(sock))
+        finally:
+            port.close()
+
+    def _start(self, kind, sock, *first):
+        receivers = self._test.receiver_slots()
+        if not self._workers.has_room():
+            sock.close()
+            return
+        with suppress(OSError):
+            self._workers.start(lambda counters, index: kind(
+                sock, counters, index, self._cookie, receivers, *first))
+
+    def takes(self, cookie):
+        """Return whether a new connection with this cookie brings probes."""
+        return cookie == self._cookie and self._workers.has_room()
+
+    def offer(self, sock):
+        """Take such a connection."""
+        self._start(TcpReflector, sock)
+
+    def end_set_up(self):
+        """Take no more sockets in."""
+        self._port = None
+
+    def close(self):
+        self._port = None
+        self._workers.close()
 
 
 class Rejections:
@@ -12164,7 +13449,7 @@ class Resources:
 
     gatekeeper: of known users, None if everybody may test; calls: see Calls; turns: see Turns;
     workforce: see Test; listen_for: see Listener; ports: the UDP ports of tests whose streams are
-    set up; share: of the loop's time, for TLS handshakes.
+    set up; share: of the loop's time, for TLS handshakes; spawn: begins a task.
     """
 
     def __init__(self, settings, places, spawn, listen_for, transcribe=None):
@@ -12178,6 +13463,7 @@ class Resources:
         self.calls = Calls(settings, spawn)
         self.settings = settings
         self.listen_for = listen_for
+        self.spawn = spawn
         self.workforce = Workforce(settings.threads, 0)
         self.turns = Turns()
         self.ports = []
@@ -12396,9 +13682,9 @@ class Server(Driver):
         self.places.begin(connection, conversation)
         return conversation
 
-    def hand_over(self, sock, conversation):
-        """Give a test a connection that is to be one of its streams."""
-        conversation.offer(sock)
+    def hand_over(self, sock, conversation, cookie):
+        """Give a test a connection that is one of its own, by the cookie."""
+        conversation.offer(sock, cookie)
         self._loop.wake(conversation.task)
 
     def complete(self, conversation):
@@ -12560,7 +13846,7 @@ class Connection:
         conversation = server.places.find(data, tls)
         if conversation is not None:
             sock, self.sock = self.sock, None
-            server.hand_over(sock, conversation)
+            server.hand_over(sock, conversation, data)
             return False
         self.cookie = bytes(data)
         return True
@@ -12698,10 +13984,11 @@ class Conversation(Debugging):
         self._record = None  # of the events, if the client asked for it
         self._transport = None
         self._arrivals = None  # of the streams
+        self._probes = None  # the ProbeService, if the client asked for it
 
     def close(self):
         """Release everything but the control connection, at once."""
-        for each in (self._arrivals, self._test, self._transport):
+        for each in (self._arrivals, self._probes, self._test, self._transport):
             if each is not None:
                 each.close()
 
@@ -12712,11 +13999,15 @@ class Conversation(Debugging):
 
     def takes(self, cookie, tls):
         """Return whether a connection with this cookie, within TLS or not, is one that is due."""
-        return cookie == self.cookie and tls == self._has_tls() and self.awaits_stream()
+        return tls == self._has_tls() and (
+            cookie == self.cookie and self.awaits_stream() or self._takes_probes(cookie))
 
-    def offer(self, sock):
-        """Take a connection that is to be one of the streams."""
-        self._arrivals.offer(sock)
+    def _takes_probes(self, cookie):
+        return self._probes is not None and self._probes.takes(cookie)
+
+    def offer(self, sock, cookie):
+        """Take a connection that is to be one of the streams, or brings probes."""
+        (self._arrivals if cookie == self.cookie else self._probes).offer(sock)
 
     def silence(self, now):
         """Return for how many seconds longer than it may the client has been silent."""
@@ -12787,13 +14078,14 @@ class Conversation(Debugging):
         if parameters.get_server_output:
             self._record = self.resources.make_record()
         if transport.takes_turns:
-            yield from self._wait_for_turn()
+            yield from self.resources.turns.await_turn(self, self.host, self._asked,
+                                                       self._look_for_end)
         self._arrivals = transport.listen(self)
         for text in self._arrivals.warnings:
             self.emit("warning", text)
         yield from self.resources.calls.await_all(0.1)  # else it gets threads
         self._test = Test(transport, self.emit, self.resources.workforce)
-        yield from self._test.open_file(time.monotonic() + STEP_TIMEOUT)
+        yield from self._test.amount.open_file(time.monotonic() + STEP_TIMEOUT)
         self._describe_test()
 
     def _describe_test(self):
@@ -12853,6 +14145,10 @@ class Conversation(Debugging):
         """Tell the client, which asked for it, what this end knows of its host, in a task."""
         device = self.settings.bind_dev or route_device(self._peer)
         document = dict(host_facts(device), version=__version__)
+        if self._parameters.facts.probes:
+            self._probes = ProbeService(self, self._test)
+            document["probes"] = self._probes.facts()
+            self._clock.stepped += PROBING_TIME
         self._debug_document("send_facts", document)
         yield from write_small(self.control, encode_state(FACTS) + encode_frame(document),
                                time.monotonic() + STEP_TIMEOUT, 111)
@@ -12866,15 +14162,10 @@ class Conversation(Debugging):
                 self._add_stream(sock)
                 yield from pause(0)  # a new process takes milliseconds: others have a turn
 
-    def _wait_for_turn(self):
-        """Wait until no other test sets up UDP streams of the same address, in a task."""
-        turns = self.resources.turns
-        turns.wait(self, self.host, self._asked)
-        while not turns.begin(self, time.monotonic()):
-            if (yield Wait(self.control, READ, time.monotonic() + 0.02)) == READY:
-                yield from self._read_state()  # the client is gone
-            if time.monotonic() - self._asked > LONGEST_WAIT:
-                raise IperfError(121, "too many others of this address set up streams")
+    def _look_for_end(self):
+        """Wait for a moment for what can only be the end of the test (raised), in a task."""
+        if (yield Wait(self.control, READ, time.monotonic() + 0.02)) == READY:
+            yield from self._read_state()
 
     def _holds_up_others(self):
         """Return whether a client takes too long while others of its address wait."""
@@ -12885,6 +14176,8 @@ class Conversation(Debugging):
         """Release what only the set-up of the streams needs."""
         if self._arrivals is not None:
             self._arrivals.close()
+        if self._probes is not None:
+            self._probes.end_set_up()
         self.resources.turns.end(self)
 
     def _look_at_control(self):
@@ -13203,6 +14496,29 @@ class TextRenderer:
         return "[ ID]%s Interval           Transfer     Bitrate%s" % (
             "[Role]" if self._bidir else "", columns)
 
+    @staticmethod
+    def _own_columns(figures):
+        """Return what our own member of an interval's sum shows behind the row."""
+        own = figures.get("pyperf3", {})
+        columns = ""
+        if "latency_samples" in own:
+            pair = (["-"] if "latency_p50_ms" not in own else
+                    [latency_text(own[name]) for name in ("latency_p50_ms", "latency_max_ms")])
+            columns = "%14s ms" % "/".join(pair)
+        if "lost_packets" in own:
+            columns += "%18s" % ("%d/%d (%.2g%%)" % (own["lost_packets"], own["packets"],
+                                                     own["lost_percent"]))
+        return columns
+
+    def _with_own_header(self, data, rows, header):
+        """Return a header with what stands over our own columns of the rows."""
+        own = [data[name].get("pyperf3", {}) for name in data if name.startswith("sum")]
+        if not any(own):
+            return header
+        width = len(rows[-1]) - max(len(self._own_columns({"pyperf3": each})) for each in own)
+        lost = any("lost_packets" in each for each in own)
+        return header.ljust(width) + "      Lat p50/max" + "      Lost on arrival" * lost
+
     def _row(self, figures, end):
         """Return the row of an object with a rate. end: the word at its end."""
         number = figures.get("socket")
@@ -13239,17 +14555,19 @@ class TextRenderer:
         data, lines = event["data"], []
         if self._header_done:
             lines += [_SEPARATOR] * (self._parallel > 1)
-        else:
-            self._header_done = True
-            # iperf3: a -R client whose first report is its last knows of the server's count.
-            late = event.get("remote_retransmits") and not self._server
-            lines.append(self._header(next(
-                (columns for name, columns in _INTERVAL_COLUMNS
-                 if any(name in row for row in data["streams"])), _RETR_CWND if late else _PLAIN)))
         for suffix, rows in directions(data["streams"], self._parallel, self._bidir):
             if rows and self._parallel > 1:
                 rows = rows + [data["sum" + suffix]]
             lines += [self._row(row, "(omitted)" if row["omitted"] else "") for row in rows]
+            if rows:
+                lines[-1] += self._own_columns(data["sum" + suffix])
+        if not self._header_done:
+            self._header_done = True
+            # iperf3: a -R client whose first report is its last knows of the server's count.
+            late = event.get("remote_retransmits") and not self._server
+            lines.insert(0, self._with_own_header(data, lines, self._header(next(
+                (columns for name, columns in _INTERVAL_COLUMNS
+                 if any(name in row for row in data["streams"])), _RETR_CWND if late else _PLAIN))))
         return lines
 
     def _on_end(self, event):
@@ -13272,6 +14590,8 @@ class TextRenderer:
                     lines += self._cpu_lines(data["cpu_utilization_percent"])
                 lines += self._congestion_lines(data, number)
             lines, self._server_output = lines + self._server_output, []
+        if "latency" in data.get("pyperf3", {}):
+            lines += [printable(line) for line in latency_lines(data["pyperf3"]["latency"])]
         return lines
 
     def _on_diagnosis(self, event):
@@ -13289,11 +14609,12 @@ class TextRenderer:
             power = next((power for power in (3, 2, 1) if bound >= 1000 ** power), 0)
             value, bound = (each and each / 1000.0 ** power for each in (value, bound))
             unit = ("", "K", "M", "G")[power] + unit
-        unit = " " + unit if unit != "%" else "%"
+        unit = " " + unit if unit not in ("%", "") else unit
+        numbers = check["name"] != "min-grade"
         if check["state"] == "unknown":
-            bound, _ = format_apart(bound, bound)
+            bound, _ = format_apart(bound, bound) if numbers else (bound, bound)
             return "%s: unknown: %s (limit %s%s)" % (head, check["reason"], bound, unit)
-        value, bound = format_apart(value, bound)
+        value, bound = format_apart(value, bound) if numbers else (value, bound)
         good, least = check["state"] == "ok", check["name"].startswith("min-")
         sign = {(True, True): ">=", (True, False): "<=", (False, True): "<"}.get((good, least), ">")
         return (head + (": %s %s %s%s ok (%s)" if good else ": FAILED: %s %s %s%s (%s)")

@@ -16,7 +16,8 @@ USAGE = ("\nUsage: iperf3 [-s|-c host] [options]\n"
          "Try `iperf3 --help' for more information.\n")
 # Options of pyperf3 alone.
 OWN = ("loopback", "connect-only", "wait", "min-bitrate", "max-loss", "max-jitter",
-       "max-retransmits", "max-rtt", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
+       "max-retransmits", "max-rtt", "latency", "probe-rate", "probe-size", "probe-dscp",
+       "max-latency", "min-rpm", "min-grade", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
        "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "verdict", "threads",
        "sendmmsg", "no-sendmmsg")
 # Settings that no option sets: they are no text for a command line.
@@ -523,6 +524,7 @@ class Accepted(unittest.TestCase):
             " authorized-users-path time-skew-threshold use-pkcs1-padding fq-rate pacing-timer"
             " connect-timeout idle-timeout rcv-timeout snd-timeout cntl-ka mptcp gsro debug help"
             " loopback connect-only wait min-bitrate max-loss max-jitter max-retransmits max-rtt"
+            " latency probe-rate probe-size probe-dscp max-latency min-rpm min-grade"
             " tls tls-ca tls-only tls-cert tls-key quic quic-iw"
             " quic-secrets max-clients allow verdict threads"
             " sendmmsg no-sendmmsg").split())
@@ -570,10 +572,12 @@ class AsModule(unittest.TestCase):
                    "authorized_users_path": "u", "password": "p", "passphrase": "p",
                    "rcv_timeout": 700, "tls_ca": "a", "tls_cert": "c", "tls_key": "k",
                    "allow": "192.0.2.0/24", "quic_secrets": "s", "max_rtt": "7ms",
-                   "max_jitter": "7ms"}
+                   "max_jitter": "7ms", "max_latency": "7ms:p50", "probe_size": 700,
+                   "min_grade": "b"}
         read = {"bitrate": (7, 0), "server_bitrate_limit": (7, 5.0), "affinity": (7, None),
                 "xbind": ("7",), "cntl_ka": (7, 0, 0), "min_bitrate": ((7, None),),
                 "max_retransmits": (7, "segments"), "max_rtt": 7.0, "max_jitter": 7.0,
+                "max_latency": (7.0, 50), "min_grade": "B", "probe_dscp": (28,),
                 "allow": (ipaddress.ip_network("192.0.2.0/24"),)}
         pairs = {"username": "rsa_public_key_path", "rsa_private_key_path": "authorized_users_path"}
         pairs.update((other, name) for name, other in list(pairs.items()))
@@ -700,7 +704,8 @@ class AsModule(unittest.TestCase):
         given = {option.dest: getattr(settings, option.dest) for option in pyperf3.OPTIONS
                  if option.names and getattr(settings, option.dest)}
         self.assertEqual(given, {"port": 5201, "interval": 1.0, "parallel": 1,
-                                 "time_skew_threshold": 10, "max_clients": 1})
+                                 "time_skew_threshold": 10, "max_clients": 1,
+                                 "probe_rate": 50, "probe_size": 64})
 
     def test_two_settings_share_nothing(self):
         first = pyperf3.Settings(client="h", time=5)
