@@ -2773,7 +2773,7 @@ def stamp_arrivals(sock):
 
 
 def prepare_probes(sock, tos):
-    """Let a UDP socket tell when probes come, and leave, and with which type of service.
+    """Let a UDP socket tell when probes come, and with which type of service.
 
     tos: that of what it sends. Raises nothing: what the system cannot do is not told.
     """
@@ -2785,8 +2785,6 @@ def prepare_probes(sock, tos):
         wide = sock.family == _AF_INET6
         _try_option(sock, _IPPROTO_IPV6 if wide else socket.IPPROTO_IP, 23 if wide else 10,
                     _PMTUDISC_PROBE)
-    if _USUAL:
-        _try_option(sock, socket.SOL_SOCKET, _SO_TIMESTAMPING, _STAMP_DEPARTURES)
     wide = sock.family == _AF_INET6
     option = _IPV6_RECVTCLASS if wide else _IP_RECVTOS
     if option is not None:
@@ -2814,6 +2812,15 @@ def receive_stamped(sock):
         elif (level, kind) in ((socket.IPPROTO_IP, socket.IP_TOS), (_IPPROTO_IPV6, _IPV6_TCLASS)):
             tos = value[0] if len(value) == 1 else struct.unpack_from("@i", value)[0] & 255
     return data, stamp, tos
+
+
+def stamp_departures(sock):
+    """Let the kernel tell when it takes over what a UDP socket sends (Linux).
+
+    departure_stamp() has to read that: until then the socket counts as ready.
+    """
+    if _USUAL:
+        _try_option(sock, socket.SOL_SOCKET, _SO_TIMESTAMPING, _STAMP_DEPARTURES)
 
 
 def departure_stamp(sock, earliest):
@@ -6167,7 +6174,8 @@ class CpuMeter:
 # used bufferbloat test of browsers. RPM classes: draft-ietf-ippm-responsiveness.
 _GRADE_BOUNDS = (5.0, 30.0, 60.0, 200.0, 400.0)
 _RPM_CLASSES = ((300, "poor"), (1000, "fair"), (6000, "good"), (float("inf"), "excellent"))
-_FEW_SAMPLES, _MANY_LOST, _LATE_MS = 100, 0.1, 20.0  # where the figures are of little confidence
+# Where the figures are of little confidence: samples of probes, of TCP's own; lost; p95 of late.
+_FEW_SAMPLES, _FEW_TOLD, _MANY_LOST, _LATE_MS = 100, 30, 0.1, 20.0
 
 
 def latency_grade(increase):
@@ -6357,16 +6365,17 @@ class LatencyFigures:
             rpm = 60000.0 / max(0.001, loaded.usual_mean())
             figures["rpm"] = int(rpm)
             figures["rpm_class"] = next(name for bound, name in _RPM_CLASSES if rpm < bound)
-            figures["confidence"] = self._confidence(figures["loaded"], loaded.late())
+            few = _FEW_TOLD if end is None else _FEW_SAMPLES
+            figures["confidence"] = self._confidence(figures["loaded"], loaded.late(), few)
         if end is not None:
             figures["late_p95_ms"] = round(loaded.late(), 4)
             figures["one_way"] = self._one_way(loaded)
         return figures
 
     @staticmethod
-    def _confidence(loaded, late):
+    def _confidence(loaded, late, few):
         sent, lost = loaded.get("sent", 0), loaded.get("lost", 0)
-        poor = (loaded["samples"] < _FEW_SAMPLES or lost > _MANY_LOST * sent or late > _LATE_MS)
+        poor = loaded["samples"] < few or lost > _MANY_LOST * sent or late > _LATE_MS
         return "low" if poor else "high"
 
     def _one_way(self, loaded):
@@ -6460,8 +6469,11 @@ def _class_remarks(latency):
         yield "the path rewrites the DSCP: %d arrives as %d, and comes back as %d" % (
             latency["dscp"], latency["dscp_at_server"], latency["dscp_back"])
     if latency.get("confidence") == "low":
-        yield "of low confidence: %d samples, %d lost, sent up to %s ms late (p95)" % (
-            loaded["samples"], loaded.get("lost", 0), latency_text(latency.get("late_p95_ms", 0)))
+        text = "of low confidence: %d samples" % loaded["samples"]
+        if "sent" in loaded:
+            text += ", %d lost, sent up to %s ms late (p95)" % (
+                loaded["lost"], latency_text(latency["late_p95_ms"]))
+        yield text
 
 
 ###############################################################################
@@ -9844,6 +9856,14 @@ class Prober(ProbeLoop):
     def descriptors(self):
         return [sock.fileno() for sock in self.sockets]
 
+    def prepare(self):
+        for sock in self.sockets:
+            stamp_departures(sock)
+
+    def departure(self, sock, earliest):
+        """Return when the last probe left, None if nobody knows: see departure_stamp()."""
+        return departure_stamp(sock, earliest)
+
     def close(self):
         close_all(self.sockets)
 
@@ -9871,12 +9891,13 @@ class Prober(ProbeLoop):
             if error.errno not in PASSING_ERRORS | {errno.ECONNREFUSED, errno.EAGAIN,
                                                     errno.EMSGSIZE}:
                 raise
-        left = departure_stamp(sock, clock)
+        left = self.departure(sock, clock)
         sent = self._sent[group]
         sent[number] = moment, clock if left is None else left, late
         sent.pop(number - 65536, None)
 
     def _take_replies(self, group, sock):
+        self.departure(sock, 0.0)  # one that came late
         try:
             for _ in range(_TURN):
                 self.take(group, *receive_stamped(sock))
@@ -9898,7 +9919,8 @@ class Prober(ProbeLoop):
         came = clock if stamp is None else stamp
         there = (reply.departure - reply.arrival) / 1e9
         rtt = came - left - there
-        if not 0 <= there <= now - moment or not 0 <= rtt <= now - moment + 0.001:
+        if not (0 <= there <= now - moment and 0 <= rtt <= now - moment + 0.001
+                and reply.bytes >= 0):
             return  # somebody set a clock, or the other end does not tell the truth
         self.slots.stamped = int(stamp is not None and reply.flags & STAMPED)
         number = self.slots.samples
@@ -9914,12 +9936,18 @@ class TcpProber(Prober):
 
     def __init__(self, sockets, counters, index, ring, token, rate, size):
         Prober.__init__(self, sockets, counters, index, ring, token, rate, MIN_PROBE)
-        self._rest = bytearray()
+        self._rests = [bytearray() for _ in sockets]
+
+    def prepare(self):
+        pass
+
+    def departure(self, sock, earliest):
+        return None
 
     def _take_replies(self, group, sock):
         with suppress(BlockingIOError):
             while True:
-                data = _gather(sock, self._rest)
+                data = _gather(sock, self._rests[group])
                 if data:
                     self.take(group, data, None, NO_TOS)
 
