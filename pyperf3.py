@@ -2951,7 +2951,7 @@ def families(settings):
 _REFUSALS = (errno.ENOSYS, errno.EPERM, errno.EACCES)  # of a sandbox, of what Python offers
 
 
-def can_gather(sock):
+def cangather_probe(sock):
     """Return whether several blocks may go in one call, of which an empty one is tried."""
     try:
         sock.sendmsg([])
@@ -9131,7 +9131,7 @@ class TcpSender(StreamLoop):
         if self.payload:
             return ZeroCopySource(self.connection, self.payload, length)
         return BlockSource(self.connection, self._block,
-                           self.plan.send if can_gather(self.sock) else length)
+                           self.plan.send if cangather_probe(self.sock) else length)
 
     def _await_acknowledgement(self):
         """Wait until the other end's kernel has had everything, as long as that goes on."""
@@ -9802,7 +9802,7 @@ class Reflector(ProbeLoop):
                 min(0xffffffff, max(0, int(jitter * 1e6))))
 
 
-def _gather(sock, rest):
+def gather_probe(sock, rest):
     """Return the MIN_PROBE bytes that come next on a connection, in pieces; None until then.
 
     rest: a bytearray of what came before. Raises OSError, at the end of the data, too.
@@ -9827,7 +9827,7 @@ class TcpReflector(Reflector):
 
     def serve(self):
         try:
-            data = _gather(self.sock, self._rest)
+            data = gather_probe(self.sock, self._rest)
         except BlockingIOError:
             is_ready([self.sock], _HOUSEKEEPING)
             return
@@ -9947,7 +9947,7 @@ class TcpProber(Prober):
     def _take_replies(self, group, sock):
         with suppress(BlockingIOError):
             while True:
-                data = _gather(sock, self._rests[group])
+                data = gather_probe(sock, self._rests[group])
                 if data:
                     self.take(group, data, None, NO_TOS)
 
@@ -12630,23 +12630,14 @@ class Probing:
         latency, probes = self._test.latency, self._control.probes
         if latency is None:
             return
-        latency.take_idle(tcp_info(self._control.sock) if probes is None else None)
-        if probes is None:
-            return
-        for kind, make in ((Prober, self._open), (TcpProber, self._dial)):
-            if kind is Prober and not probes["udp"]:
-                continue
-            sockets = yield from self._reach(make)
+        for kind, make in ((Prober, self._open), (TcpProber, self._dial)) if probes else ():
+            sockets = () if kind is Prober and not probes["udp"] else (yield from self._reach(make))
             if sockets:
-                try:
+                with suppress(OSError):  # there may be no memory for a worker
                     latency.start(kind, sockets, probes["token"])
-                except OSError as error:
-                    latency.reason = str(error)
-                    close_all(sockets)
+                    yield from self._watch_control(self._IDLE)
                     return
-                yield from self._watch_control(self._IDLE)
-                return
-        latency.reason = "neither UDP nor another TCP connection to the server's port is answered"
+        latency.take_idle(tcp_info(self._control.sock))
 
     def _watch_control(self, seconds):
         """Wait, in a task. Raises what the server says meanwhile."""
@@ -12664,7 +12655,7 @@ class Probing:
             try:
                 sock = yield from make(tos)
                 sockets.append(sock)
-                if (yield from self._is_answered(sock, group)):
+                if (yield from self._is_answered(sock, group, make == self._dial)):
                     continue
             except (IperfError, OSError):
                 pass
@@ -12695,8 +12686,12 @@ class Probing:
                                  203)
         return sock
 
-    def _is_answered(self, sock, group):
-        """Return whether the server answers on a socket, in a task. Raises OSError."""
+    def _is_answered(self, sock, group, in_pieces):
+        """Return whether the server answers on a socket, in a task. Raises OSError.
+
+        in_pieces: what comes may (TCP).
+        """
+        rest = bytearray()
         info = tcp_info(self._control.sock)
         wait = max(self._PATIENCE, 4e-6 * info.rtt if info else 0) / self._TRIES
         for _ in range(self._TRIES):
@@ -12704,10 +12699,8 @@ class Probing:
             again = time.monotonic() + wait
             while (yield Wait(sock, READ, again)) == READY:
                 with suppress(BlockingIOError):
-                    data = sock.recv(MAX_PROBE)
-                    if not data:
-                        return False
-                    if decode_reply(data):
+                    data = gather_probe(sock, rest) if in_pieces else sock.recv(MAX_PROBE)
+                    if data and decode_reply(data):
                         return True
         return False
 
