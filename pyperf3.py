@@ -6418,7 +6418,8 @@ def latency_lines(latency):
     lines = []
     for figures in latency.get("classes", (latency,)):
         lines += _class_lines(dict(latency, **figures))
-    if latency.get("congestion", "").startswith("bbr"):
+    loaded = latency.get("loaded", {}).get("samples")
+    if loaded and latency.get("congestion", "").startswith("bbr"):
         lines.append("  bbr keeps queues short: what other traffic meets there may be longer"
                      " (-C cubic shows it)")
     return lines
@@ -11624,6 +11625,8 @@ class LatencyWatch:
         """Return the figures as an object. congestion: the name of the senders' control."""
         if self.source is None:
             return {"source": None, "reason": self.reason}
+        if not self._test.started:
+            self._take(time.monotonic())
         settings = self._test.settings
         own = collections.OrderedDict(source=self.source)
         if self._prober:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import signal
 import socket
 import struct
 import sys
@@ -343,6 +344,26 @@ class Pairs(unittest.TestCase):
                 sock.bind(("127.0.0.1", port))  # nothing holds the port
             program.signal()
             self.assertEqual(program.finish(20.0).code, 0)
+
+    def test_ends_before_the_load(self):
+        """Interrupted, or by the server's end: what is known of the idle path is told, at once."""
+        for ended in ("client", "server"):
+            program, port = support.start_server(support.OURS)
+            with program, support.Program(support.OURS + (
+                    "-c", "127.0.0.1", "-p", port, "--latency", "-J")) as client:
+                support.wait_until(lambda: len(support.children(client.process.pid)) > 0, "probes")
+                time.sleep(0.5)
+                if ended == "client":
+                    client.signal(signal.SIGINT)
+                else:
+                    program.process.kill()
+                left = client.finish(5.0)
+                with self.subTest(ended=ended):
+                    self.assertEqual(left.code, 0 if ended == "client" else 1)
+                    if ended == "client":  # iperf3 has no summary of other ends before the start
+                        latency = latency_of(left)
+                        self.assertGreater(latency["idle"]["samples"], 5)
+                        self.assertNotIn("loaded", latency)
 
     def test_plain_runs_ask_for_nothing(self):
         settings = pyperf3.Settings(client="h")
