@@ -49,6 +49,7 @@ Sections (each uses only what stands above it):
     probes          datagrams that measure the path, and the workers for them
     arrivals        where a server's test gets its streams from
     transports      what depends on the protocol of a test
+    path mtu        how large a packet may be, found before there are streams
     running         what a running test is asked: what is due, is it through, what limits it
     test            what both ends share: streams, intervals, results
     client          the client's side of the protocol
@@ -164,6 +165,7 @@ DEFAULT_SCTP_BLOCK = 64 * 1024  # bytes
 DEFAULT_UDP_BLOCK = 1460  # bytes, where the control connection's MSS tells nothing
 DEFAULT_UDP_RATE = 1024 * 1024  # bit/s
 UDP_RECEIVE_BUFFER = 8 * 1024 * 1024  # bytes, of all streams of an end
+MAX_PACKET = 65535  # bytes, of IPv4
 MIN_UDP_BLOCK, MAX_UDP_BLOCK = 16, 65507  # bytes; of the header, of a datagram over IPv4
 MAX_BLOCK = 1024 * 1024  # bytes
 MAX_WINDOW = 512 * 1024 * 1024  # bytes
@@ -364,6 +366,8 @@ ERRORS = {
     913: "probe-size valid values are %d to %d" % (MIN_PROBE, MAX_PROBE),
     914: "min-rpm valid values are 1 to %d" % MAX_INT,
     915: "no more than %d of --probe-dscp can be given" % MAX_PROBE_CLASSES,
+    916: "min-mtu valid values are 1 to %d bytes" % MAX_PACKET,
+    917: "--connect-only cannot be combined with:",
 }
 
 
@@ -982,6 +986,11 @@ OPTIONS = (
     _own("C", "--min-bitrate #[KMGT][/up|/down]",
          "end with status 4 if less bits per second of payload arrive, in each direction or the "
          "one named; may be repeated", _least_rate, repeated=True),
+    _own("C", "--mtu",
+         "find the MTU of the path, both ways, and end; with -t, -n or -k the test follows"),
+    _own("C", "--min-mtu #",
+         "end with status 4 if the MTU of the path is smaller, in either direction",
+         _bounded(_digits, 1, MAX_PACKET, 916)),
     _own("C", "--max-loss #%", "the same if more datagrams are lost (UDP)", _share),
     _own("C", "--max-jitter #ms", "the same if the jitter is higher (UDP; us, ms, s)",
          _milliseconds),
@@ -1158,11 +1167,17 @@ _REFUSED = (
 _EXCLUDES = (
     ("tls", 904, ("udp", "sctp", "zerocopy", "skip_rx_copy")),
     ("quic", 906, ("udp", "sctp", "zerocopy", "skip_rx_copy", "mptcp", "connect_only")),
+    ("connect_only", 917, ("mtu", "min_mtu")),
 )
 
 
 # Numbers that need not be whole, or have to have a unit.
 _FRACTIONS = ("interval", "wait", "max_loss", "max_jitter", "max_rtt")
+
+
+# What makes no sense without a test behind --mtu.
+_TAKES_LOAD = ("time", "bytes", "blocks", "file", "min_bitrate", "max_loss", "max_jitter",
+               "max_retransmits", "max_rtt")
 
 
 class Settings:
@@ -1233,7 +1248,7 @@ class Settings:
     def asks_for_facts(self):
         """Whether what is asked for takes what the other end knows of itself."""
         share = self.max_retransmits is not None and self.max_retransmits[1] == "%"
-        return (self.wants_verdict or self.max_rtt is not None or self.measures_latency
+        return (self.wants_verdict or self.max_rtt is not None or bool(self.probe_classes)
                 or (share and (self.reverse or self.bidirectional)))
 
     @property
@@ -1243,7 +1258,19 @@ class Settings:
     @property
     def probe_classes(self):
         """The types of service of the classes of probes, () if nothing needs any."""
-        return (self.probe_dscp or (self.tos,)) if self.measures_latency else ()
+        if self.measures_latency:
+            return self.probe_dscp or (self.tos,)
+        return (self.tos,) if self.finds_mtu else ()
+
+    @property
+    def finds_mtu(self):
+        return self.mtu or self.min_mtu is not None
+
+    @property
+    def mtu_only(self):
+        """Whether the client ends when it knows the MTU of the path."""
+        return self.mtu and not self.measures_latency and not any(
+            name in self.explicit for name in _TAKES_LOAD)
 
     @property
     def timed(self):
@@ -2431,7 +2458,11 @@ _STAMP_DEPARTURES = 1 << 8 | 1 << 4 | 1 << 11
 _IP_RECVTOS = getattr(socket, "IP_RECVTOS", 13 if _LINUX else None)
 _IPV6_RECVTCLASS = getattr(socket, "IPV6_RECVTCLASS", 66 if _LINUX else None)
 _MSG_ERRQUEUE = getattr(socket, "MSG_ERRQUEUE", 0x2000)  # Linux
-_PMTUDISC_PROBE = 3  # Linux: of IP_MTU_DISCOVER: never fragment, and ask no cached MTU
+# Linux (linux/in.h, in6.h): who may fragment, whether the error queue is used, the MTU.
+_IP_MTU_DISCOVER, _IP_RECVERR = 10, 11
+_IPV6_MTU_DISCOVER, _IPV6_RECVERR, _IPV6_MTU = 23, 25, 24
+_PMTUDISC_DONT, _PMTUDISC_PROBE = 0, 3  # let all fragment; never fragment, ask no cached MTU
+_LEAST_MTU_6 = 1280  # bytes, of IPv6
 NO_TOS = 255  # where the type of service is not known
 _SO_RXQ_OVFL = 40  # Linux: how many a socket has dropped, with each datagram that it has not
 _SO_MEMINFO = 55  # Linux: figures of a socket's memory, and of the datagrams that it dropped
@@ -2781,10 +2812,7 @@ def prepare_probes(sock, tos):
     with suppress(IperfError):
         set_tos(sock, tos)
     stamp_arrivals(sock)
-    if _LINUX:  # let none be larger than the path's MTU, nor less than the probe says
-        wide = sock.family == _AF_INET6
-        _try_option(sock, _IPPROTO_IPV6 if wide else socket.IPPROTO_IP, 23 if wide else 10,
-                    _PMTUDISC_PROBE)
+    keep_whole(sock)
     wide = sock.family == _AF_INET6
     option = _IPV6_RECVTCLASS if wide else _IP_RECVTOS
     if option is not None:
@@ -2840,6 +2868,78 @@ def departure_stamp(sock, earliest):
                     if earliest <= told <= time.time():
                         stamp = told
     return stamp
+
+
+def keep_whole(sock):
+    """Let nobody fragment what a UDP socket sends, and this system not refuse what a path refused.
+
+    Returns whether it can. What routers say of it comes by queued_errors() (Linux).
+    """
+    wide = sock.family == _AF_INET6
+    if not _LINUX:
+        if not wide:
+            return any(sys.platform.startswith(platform)
+                       and _try_option(sock, socket.IPPROTO_IP, option, value)
+                       for platform, option, value in _DONT_FRAGMENT)
+        return _try_option(sock, _IPPROTO_IPV6, 14 if os.name == "nt" else 62, 1)  # IPV6_DONTFRAG
+    # One of IPv6 may carry IPv4, too.
+    done = _try_option(sock, socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_PROBE)
+    _try_option(sock, socket.IPPROTO_IP, _IP_RECVERR, 1)
+    if wide:
+        done = _try_option(sock, _IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PMTUDISC_PROBE)
+        _try_option(sock, _IPPROTO_IPV6, _IPV6_RECVERR, 1)
+        _try_option(sock, _IPPROTO_IPV6, _IPV6_MTU, 0)  # let_fragment() is over
+    return done
+
+
+def let_fragment(sock):
+    """Let all fragment what a UDP socket sends (Linux). Returns whether that can be."""
+    if not _LINUX:
+        return False
+    done = _try_option(sock, socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_DONT)
+    if sock.family == _AF_INET6:
+        done = (_try_option(sock, _IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PMTUDISC_DONT)
+                and _try_option(sock, _IPPROTO_IPV6, _IPV6_MTU, _LEAST_MTU_6))
+    return done
+
+
+QueuedError = collections.namedtuple("QueuedError", "cause mtu host data")
+QueuedError.__doc__ = """What became of a datagram that a UDP socket sent.
+
+cause: TOO_LARGE_HERE, TOO_LARGE (a router says so), NO_PORT (it arrived, and nobody listens), None
+(something else); mtu: in the place where it was too large, 0 if that was not told; host: the
+address of who says so; data: its first bytes, as far as they were told.
+"""
+TOO_LARGE_HERE, TOO_LARGE, NO_PORT = "too large here", "too large", "no port"
+# By origin, type and code (linux/errqueue.h; ICMP, ICMPv6).
+_CAUSES = {(2, 3, 4): TOO_LARGE, (3, 2, 0): TOO_LARGE, (2, 3, 3): NO_PORT, (3, 1, 4): NO_PORT}
+
+
+def queued_errors(sock):
+    """Return the QueuedErrors of a socket that keep_whole() prepared; () but on Linux."""
+    errors = []
+    with suppress(OSError, AttributeError):  # no more; no recvmsg()
+        while _LINUX and len(errors) < 100:
+            data, ancillary, _, _ = sock.recvmsg(256, 512, _MSG_ERRQUEUE | _MSG_DONTWAIT)
+            for level, kind, value in ancillary:
+                wide = (level, kind) == (_IPPROTO_IPV6, _IPV6_RECVERR)
+                if wide or (level, kind) == (socket.IPPROTO_IP, _IP_RECVERR):
+                    errors.append(_decode_error(data, value, wide))
+    return errors
+
+
+def _decode_error(data, value, wide):
+    """Return the QueuedError of a struct sock_extended_err, and the address behind it."""
+    number, origin, kind, code, mtu = struct.unpack_from("=IBBBxI", value)
+    cause, host = _CAUSES.get((origin, kind, code)), None
+    if origin == 1 and number == errno.EMSGSIZE:
+        cause = TOO_LARGE_HERE
+    family = struct.unpack_from("=H", value, 16)[0] if len(value) >= 24 else 0
+    if family == _AF_INET6 and len(value) >= 40:
+        host = socket.inet_ntop(_AF_INET6, value[24:40])
+    elif family == socket.AF_INET:
+        host = socket.inet_ntoa(value[20:24])
+    return QueuedError(cause, mtu, host and plain_address((host, 0))[0], data)
 
 
 def segments(size):
@@ -3232,6 +3332,13 @@ def tcp_info(sock):
         return None
 
 
+def segment_facts(sock):
+    """Return what a TCP connection may send in a segment, {} where nobody knows."""
+    info = tcp_info(sock)
+    return {name: getattr(info, name) for name in ("snd_mss", "advmss", "pmtu", "snd_wnd")
+            if info and getattr(info, name) > 0}
+
+
 def heard_seconds(sock):
     """Return how long ago the other end of a TCP connection acknowledged anything.
 
@@ -3344,6 +3451,11 @@ def _has_cable(folder):
     return any(name == "device" or name.startswith("lower_") for name in names)
 
 
+def device_mtu(device):
+    """Return the MTU of a network device, None if it is not known."""
+    return _number_in("/sys/class/net/%s/mtu" % device, 1) if device else None
+
+
 def host_facts(device):
     """Return what holds for this host: its CPUs, its kernel, limits of buffers, the device.
 
@@ -3365,7 +3477,7 @@ def host_facts(device):
     if device:
         facts["loopback"] = device == "lo" or None
         folder = "/sys/class/net/%s/" % device
-        facts["mtu"] = _number_in(folder + "mtu", 1)
+        facts["mtu"] = device_mtu(device)
         if _has_cable(folder):
             facts["speed_mbps"] = _number_in(folder + "speed", 1)  # -1: Wi-Fi
             words = _read_words(folder + "duplex")
@@ -7369,6 +7481,8 @@ def limits_of(settings):
         limits.append(Limit("max-jitter", settings.max_jitter, "ms", None))
     if settings.max_retransmits is not None:
         limits.append(Limit("max-retransmits", *settings.max_retransmits, direction=None))
+    if settings.min_mtu is not None:
+        limits += [Limit("min-mtu", settings.min_mtu, "bytes", way) for way in ("up", "down")]
     if settings.max_rtt is not None:
         limits.append(Limit("max-rtt", settings.max_rtt, "ms", None))
     if settings.max_latency is not None:
@@ -7396,7 +7510,7 @@ def check_figures(limits, end, sums):
     for limit in limits:
         found = limit.name in _OF_PATH
         if found:
-            checks.append(_check(limit, None, end, "", None))
+            checks.append(_check(limit, limit.direction, end, "", None))
             continue
         for suffix, totals in zip(DIRECTIONS, sums):
             direction = "up" if totals.sender else "down"
@@ -7516,6 +7630,14 @@ def _latency_grade(limit, end, suffix, totals):
     return latency["grade"], "%+.1f ms under load" % latency["increase_ms"]
 
 
+def _path_mtu(limit, end, suffix, totals):
+    way = end.get("pyperf3", {}).get("mtu", {}).get(limit.direction, {})
+    if way.get("mtu") is None:
+        raise _Unknown(way.get("reason", "it was not found"))
+    return way["mtu"], {"interface": "the interface's", "icmp": "a router says so"}.get(
+        way["method"], "probed")
+
+
 # What each limit is compared with: functions of (limit, end object, end of its sums' names, Totals)
 # that return the value and what it is. Raise _Unknown.
 _FIGURES = {
@@ -7527,8 +7649,9 @@ _FIGURES = {
     "max-latency": _loaded_latency,
     "min-rpm": _round_trips_per_minute,
     "min-grade": _latency_grade,
+    "min-mtu": _path_mtu,
 }
-_OF_PATH = ("max-latency", "min-rpm", "min-grade")  # one for both directions
+_OF_PATH = ("max-latency", "min-rpm", "min-grade", "min-mtu")  # whoever sends
 
 
 def status_of_checks(checks):
@@ -8063,7 +8186,7 @@ class Event(dict):
     start, interval, end, error, server_output_text, server_output_json: as in iperf3's
     --json-stream. Others are for text and the document: version, listening, waiting (once a second
     for a connection; at last with no data), connecting, asked, accepted, connected, debug,
-    diagnosis (behind the end: members for end.pyperf3), done
+    mtu (what end.pyperf3.mtu is), diagnosis (behind the end: members for end.pyperf3), done
     (always the last of a test; `ok` tells how it went). `server` tells the side; a server's events
     carry `test`, the number of the test.
     """
@@ -9588,25 +9711,27 @@ class UdpReceiver(StreamLoop):
 # Nothing here prints.
 
 # Kinds of probes: answered with as many bytes; with the fewest; not at all, but what it has may
-# be answered later; with as many bytes as it says.
-ECHO, ACK, FILL, PULL = range(1, 5)
+# be answered later; with as many bytes as it says; the same, in fragments if need be.
+ECHO, ACK, FILL, PULL, LOOSE = range(1, 6)
 
 Probe = collections.namedtuple("Probe", "kind group size sequence")
 Probe.__doc__ = """What a probe asks for. group: the number of its class; size: of PULL."""
 ProbeReply = collections.namedtuple(
     "ProbeReply", "kind group tos flags sequence count arrival departure bytes packets lost jitter"
-                  " size router next_mtu")
+                  " size router next_mtu refusal")
 ProbeReply.__doc__ = """What a server answers.
 
 tos: the probe's when it came, NO_TOS if that is not known; flags: STAMPED if the kernel told when
 that was; count: probes of the class that came so far; arrival, departure: nanoseconds of the
 server's clock; bytes, packets, lost, jitter (us): of what its streams have received so far; size:
-of the probe, in bytes of payload; router, next_mtu: the router (of IPv4) that would not let a
-reply of PULL pass, and the MTU behind it.
+of the probe, in bytes of payload; refusal: 0, REFUSED_HERE or REFUSED_ON_THE_WAY: what became of
+an earlier reply, that was too large; next_mtu: for what, in bytes; router: who said so, 0 if it is
+not of IPv4: then the 16 bytes of its address stand behind the reply, if there is room.
 """
+REFUSED_HERE, REFUSED_ON_THE_WAY = 1, 2
 STAMPED = 1
 _PROBE = struct.Struct("!4s16sBBHI")
-_REPLY = struct.Struct("!4sBBBBIIqqqIIIIIHxx")
+_REPLY = struct.Struct("!4sBBBBIIqqqIIIIIHBx")
 _PROBE_MAGIC, _REPLY_MAGIC = b"p3pr", b"p3re"
 _TOKEN_LETTERS = 16  # of the 36 of a token, that a probe has
 _CREDIT = 256 * 1024  # bytes at most that a server may still send
@@ -9627,7 +9752,7 @@ def decode_probe(data, token):
         return None
     magic, told, kind, group, size, sequence = _PROBE.unpack_from(data)
     if magic != _PROBE_MAGIC or told != token[:_TOKEN_LETTERS] or not (
-            ECHO <= kind <= PULL and group < MAX_PROBE_CLASSES):
+            ECHO <= kind <= LOOSE and group < MAX_PROBE_CLASSES):
         return None
     return Probe(kind, group, size, sequence)
 
@@ -9737,6 +9862,7 @@ class Reflector(ProbeLoop):
         self._token, self._receivers = token, receivers
         self._counts = [0] * MAX_PROBE_CLASSES  # probes that came
         self._credit = 0
+        self._refusal = 0, 0, b""  # refusal, next_mtu, the router's address
 
     def prepare(self):
         with suppress(OSError):
@@ -9746,6 +9872,7 @@ class Reflector(ProbeLoop):
     def serve(self):
         if not is_ready([self.sock], _HOUSEKEEPING):
             return
+        self._take_refusals()
         try:
             for _ in range(_TURN):
                 data, stamp, tos = receive_stamped(self.sock)
@@ -9764,22 +9891,50 @@ class Reflector(ProbeLoop):
             return
         self._counts[probe.group] += 1
         self._credit = min(_CREDIT, self._credit + len(data))
-        size = {ECHO: len(data), ACK: MIN_PROBE, FILL: 0, PULL: max(MIN_PROBE, probe.size)}[
-            probe.kind]
+        asked = max(MIN_PROBE, probe.size)
+        size = {ECHO: len(data), ACK: MIN_PROBE, FILL: 0, PULL: asked, LOOSE: asked}[probe.kind]
         if not size or size > self._credit or not self._may_reply():
             return
         self._credit -= size
         counts = self._received()
         now = time.time()
-        self.reply(encode_reply(ProbeReply(
+        refusal, next_mtu, router = self._refusal
+        reply = encode_reply(ProbeReply(
             probe.kind, probe.group, tos, 0 if stamp is None else STAMPED, probe.sequence,
             self._counts[probe.group], int((now if stamp is None else stamp) * 1e9),
-            int(now * 1e9), *counts, size=min(len(data), 65535), router=0, next_mtu=0)).ljust(
-                size, b"\0"))
+            int(now * 1e9), *counts, size=min(len(data), 65535), next_mtu=next_mtu,
+            router=struct.unpack("!I", router)[0] if len(router) == 4 else 0, refusal=refusal))
+        if len(router) == 16 and size >= len(reply) + len(router):
+            reply += router
+        self.reply(reply.ljust(size, b"\0"), probe.kind == LOOSE)
 
-    def reply(self, data):
-        """Send a reply. Raises OSError."""
-        self.sock.send(data)
+    def reply(self, data, loose):
+        """Send a reply; loose: it may be fragmented. Raises OSError."""
+        if loose:
+            let_fragment(self.sock)
+        try:
+            self.sock.send(data)
+        except OSError as error:
+            # Too large it is, or an earlier one was.
+            if error.errno != errno.EMSGSIZE or self._take_refusals():
+                raise
+            self.sock.send(data)
+        finally:
+            if loose:
+                keep_whole(self.sock)
+
+    def _take_refusals(self):
+        """Take note of what was too large; returns whether that was so for this host."""
+        refused = False
+        for error in queued_errors(self.sock):
+            if error.cause == TOO_LARGE_HERE:
+                refused = True
+                self._refusal = REFUSED_HERE, min(error.mtu, MAX_PACKET), b""
+            elif error.cause == TOO_LARGE:
+                family = _AF_INET6 if ":" in error.host else socket.AF_INET
+                self._refusal = (REFUSED_ON_THE_WAY, min(error.mtu, MAX_PACKET),
+                                 socket.inet_pton(family, error.host))
+        return refused
 
     def _may_reply(self):
         """Return whether there have not been too many replies, of all workers together."""
@@ -9835,7 +9990,7 @@ class TcpReflector(Reflector):
         if data:
             self.answer(data, None, NO_TOS)
 
-    def reply(self, data):
+    def reply(self, data, loose):
         # A client reads what it asked for; one that does not has no answers.
         if self.sock.send(data) != len(data):
             raise system_error(errno.EPIPE)
@@ -11096,6 +11251,601 @@ def make_transport(settings, parameters, server):
     """Return the Transport of a test's protocol, for one of its ends."""
     kind, = [each for each in (Tcp, Sctp, Udp, Quic) if each.name == parameters.protocol]
     return kind(settings, parameters, server)
+
+
+###############################################################################
+# path mtu ####################################################################
+###############################################################################
+# How large a packet may be on the way to the server, and on the way back: found with
+# datagrams that nobody may fragment. Nothing here prints.
+
+_SMALL_PROBE = 80  # bytes of payload, of which nobody doubts that they pass
+_PROBE_GAP = 0.0015  # seconds between two probes: a server answers MAX_PROBE_RATE a second
+_PROBE_PATIENCE = 0.25  # seconds, or four round trips, until one without an answer was lost
+_OVERTAKING = 0.01  # seconds, or a quarter of a round trip, by which a later answer may be earlier
+_GREETING_TIME = 1.0  # seconds without any answer after which there will be none
+_SEARCH_TIME = 2.5  # seconds for both ways,
+_LONG_SEARCH = 8.0  # and at most so many more where they are long
+_ROUND = 12  # sizes that are tried side by side
+_ROUND_BYTES = 128 * 1024
+_CHANCE = 1e-5  # that a size is taken for too large because of losses
+_FRAME_SLACK = 4  # bytes that devices let pass beyond their MTU: room for a VLAN's tag
+_BEYOND = 400  # bytes above the MTU, of what is to arrive in fragments
+_MOST_TO_STRANGERS = 12  # datagrams that a server of which nothing is known gets
+
+
+class SizeSearch:
+    """Find the largest packet that passes, by which of several sizes arrived and which did not.
+
+    limit: the largest that can be sent, in bytes; passed: the largest that arrived. That one does
+    not arrive tells nothing where packets are lost. So a size is too large only after so many
+    tries that, by the share of the smaller ones that was lost, one of them should have arrived.
+    """
+
+    def __init__(self, limit, guesses=(), width=_ROUND):
+        """guesses: sizes to begin with; width: how many are tried side by side."""
+        self.limit, self.passed, self._width = limit, 0, width
+        self._guesses = set(guesses) | {limit}
+        self._arrived = self._lost_below = 0  # of those of no more than `passed`
+        self._lost = []  # sizes above
+
+    def add(self, size, arrived):
+        """Take in what became of a packet."""
+        if not arrived:
+            self._lost.append(size)
+        else:
+            self._arrived += 1
+            self.passed = max(self.passed, size)
+        self._lost_below += sum(each <= self.passed for each in self._lost)
+        self._lost = sorted(each for each in self._lost if each > self.passed)
+
+    def restrict(self, limit):
+        """Take in that nothing above `limit` can be sent."""
+        if limit < self.limit:
+            self.limit = limit
+            self._guesses.add(limit)
+
+    def suspect(self, mtu):
+        """Take in a hint that packets above `mtu` do not pass, which will be tried."""
+        self._guesses.update((mtu, mtu + 1))
+
+    def tries(self):
+        """Return how often a size has to be tried before it is too large."""
+        import math
+        share = (self._lost_below + 0.5) / (self._lost_below + self._arrived + 1)
+        return max(3, min(20, math.ceil(math.log(_CHANCE) / math.log(share))))
+
+    def is_over(self):
+        return self.passed >= self.limit or (
+            self._lost.count(self.passed + 1) >= self.tries())
+
+    def choose(self):
+        """Return the sizes to try next, side by side; some several times."""
+        first, tries = self.passed + 1, self.tries()
+        guesses = sorted(each for each in self._guesses if first <= each <= self.limit)
+        self._guesses.clear()
+        if guesses:
+            return [each for each in guesses
+                    for _ in range(tries if each - 1 in guesses else 2)]
+        # Where packets are lost, one that is may well have been small enough. Tried on paper: with
+        # 36 % lost 6 to 8 rounds, rather than 8 to 16 with the first one.
+        doubts = 3 if self._lost_below else 1
+        top = self._lost[doubts - 1] if len(self._lost) >= doubts else self.limit + 1
+        room = top - first
+        if not room:
+            return [first] * (tries - self._lost.count(first))
+        if room > self._width:
+            return [first - 1 + room * each // (self._width + 1)
+                    for each in range(1, self._width + 1)]
+        sizes = list(range(first, min(top, self.limit) + 1))
+        return sizes * max(1, min(tries, 2 * self._width // len(sizes)))
+
+
+class SentPacket:
+    """A packet on its way. passed: whether it arrived, None as long as that is not known."""
+
+    def __init__(self, size, small, kind, payload):
+        self.size, self.small, self.kind, self.payload = size, small, kind, payload
+        self.sent, self.answered, self.passed = time.monotonic(), None, None
+
+
+class PacketSocket:
+    """A UDP socket to the server whose datagrams nobody may fragment.
+
+    headers: bytes of a packet that are none of a datagram's payload; limit: the largest packet
+    that this host can send; routers: who said that packets were too large, by the MTU behind them;
+    broken: an OSError after which nothing more is sent.
+    """
+
+    def __init__(self, sock, limit):
+        self.sock, self.limit = sock, limit
+        self.headers = 8 + (40 if sock.family == _AF_INET6 else 20)
+        self.routers = {}
+        self.errors = collections.deque()  # QueuedErrors that nobody has looked at
+
+    def send(self, data):
+        """Send a datagram. Returns whether it went; not if it is too large for this host."""
+        for _ in range(4):
+            self.look()
+            try:
+                self.sock.send(data)
+                return True
+            except OSError as error:
+                too_large = error.errno in (errno.EMSGSIZE, getattr(errno, "WSAEMSGSIZE", -1))
+                # Else it is what became of an earlier one.
+                if too_large and (self.look() or not _LINUX):
+                    self.limit = min(self.limit, len(data) + self.headers - 1)
+                    return False
+        return False
+
+    def look(self):
+        """Take in what the system knows of what was sent; returns whether this host refused it."""
+        refused = False
+        for error in queued_errors(self.sock):
+            refused = refused or error.cause == TOO_LARGE_HERE
+            if error.cause == TOO_LARGE_HERE and error.mtu:
+                self.limit = min(self.limit, error.mtu)
+            elif error.cause == TOO_LARGE:
+                self.routers[error.mtu] = error.host
+            self.errors.append(error)
+        return refused
+
+    def receive(self):
+        """Return a datagram that came, None if there is none."""
+        for _ in range(4):
+            try:
+                return self.sock.recv(MAX_PACKET)
+            except BlockingIOError:
+                return None
+            except OSError:  # what became of one that was sent
+                self.look()
+        return None
+
+
+class SizeProber:
+    """Send packets of all sizes to a server that answers probes, or let it send them.
+
+    rtt: seconds of the shortest round trip; answered: there was one; far_limit: the largest packet
+    that the server's host can send, None if that is not known; routers: as of a PacketSocket, of
+    the way back.
+    """
+
+    def __init__(self, packets, token, rtt):
+        """packets: a PacketSocket; token: in bytes; rtt: TCP's."""
+        self.packets, self.routers, self.far_limit = packets, {}, None
+        self._token = token
+        self._number = struct.unpack("=I", os.urandom(4))[0] >> 1
+        self._pending = {}  # by their numbers
+        self._credit = 0  # bytes at least that the server may send beyond what it gets
+        self.rtt, self.answered = rtt, False
+        self.small = _SMALL_PROBE + packets.headers
+        self.most = self.small  # the largest packet to the server that arrives
+
+    def _send(self, kind, size):
+        """Send a probe about a packet of this size; returns it, None if this host cannot."""
+        payload = length = size - self.packets.headers
+        if kind != ACK:
+            length = min(payload, self.most - self.packets.headers)
+            self._credit -= payload - length
+        self._number = self._number + 1 & 0xffffffff
+        packet = SentPacket(size, size == self.small, kind, payload)
+        self._pending[self._number] = packet
+        data = encode_probe(self._token, kind, 0, self._number, payload)
+        if self.packets.send(data.ljust(length, b"\0")):
+            return packet
+        del self._pending[self._number]
+        return None
+
+    def _listen(self, deadline):
+        """Take in the answers that come, in a task, until the deadline."""
+        while True:
+            self._take()
+            if (yield Wait(self.packets.sock, READ, deadline)) == TIMED_OUT:
+                break
+        self._take()
+
+    def _take(self):
+        """Take in the answers that came, and what routers say."""
+        while True:
+            data = self.packets.receive()
+            if data is None:
+                break
+            reply = decode_reply(data)
+            packet = self._pending.get(reply.sequence) if reply else None
+            if packet is None or reply.kind != packet.kind or packet.payload != (
+                    reply.size if packet.kind == ACK else len(data)):
+                continue
+            del self._pending[reply.sequence]
+            packet.passed, packet.answered = True, time.monotonic()
+            rtt = packet.answered - packet.sent
+            self.rtt = min(self.rtt, rtt) if self.answered else rtt
+            self.answered = True
+            if packet.kind == ACK:
+                self._credit = min(_CREDIT // 2, self._credit + packet.payload - MIN_PROBE)
+            self._take_hint(reply, data)
+        self.packets.look()
+        for error in self.packets.errors:
+            probe = decode_probe(error.data.ljust(MIN_PROBE, b"\0"), self._token)
+            packet = self._pending.get(probe.sequence) if probe else None
+            if error.cause == TOO_LARGE and packet and packet.kind == ACK:
+                packet.passed = False  # if it does arrive, that counts
+        self.packets.errors.clear()
+
+    def _take_hint(self, reply, data):
+        """Take in what the server knows of its replies that were too large."""
+        if reply.refusal == REFUSED_HERE and reply.next_mtu:
+            self.far_limit = min(self.far_limit or MAX_PACKET, reply.next_mtu)
+        elif reply.refusal == REFUSED_ON_THE_WAY:
+            host = None
+            if reply.router:
+                host = socket.inet_ntoa(struct.pack("!I", reply.router))
+            elif len(data) >= _REPLY.size + 16 and any(data[_REPLY.size:_REPLY.size + 16]):
+                host = socket.inet_ntop(_AF_INET6, data[_REPLY.size:_REPLY.size + 16])
+            self.routers[reply.next_mtu] = host
+
+    def ask(self, kind, sizes):
+        """Try packets of these sizes, and small ones beside them, in a task.
+
+        Returns [(size, whether it arrived)], without what is not known.
+        """
+        order = []
+        for number, size in enumerate(sizes):
+            order += [size] if number % 3 else [self.small, size]
+        batch = []
+        for size in order + [self.small] * 3:
+            packet = self._send(kind, size)
+            if packet:
+                batch.append(packet)
+                yield from self._listen(time.monotonic() + _PROBE_GAP)
+        if batch:
+            yield from self._await(batch, kind)
+        return [(each.size, each.passed) for each in batch if each.passed is not None]
+
+    def _await(self, batch, kind):
+        """Wait in a task until it is known of each packet whether it arrived."""
+        rtt = self.rtt
+        hurries = not all(each.small for each in batch)
+        again = time.monotonic() + 1.5 * rtt + 2 * _OVERTAKING
+        end = time.monotonic() + max(_PROBE_PATIENCE, 4 * rtt)
+        while True:
+            self._take()
+            now = time.monotonic()
+            if self.answered and now >= again and not batch[-1].passed:  # or it could tell
+                again = now + 2 * _OVERTAKING
+                batch += filter(None, [self._send(kind, self.small)])
+            due = min(end, again)
+            passed_at = None  # when the answer to one that was sent later came
+            for packet in reversed(batch):
+                if packet.passed:
+                    passed_at = min(passed_at or now, packet.answered)
+                elif packet.passed is None and passed_at is not None:
+                    lost_at = passed_at + max(_OVERTAKING, rtt / 4)
+                    due = min(due, lost_at)
+                    packet.passed = False if now >= lost_at else None
+            unknown = [each for each in batch if each.passed is None]
+            if now >= end or all(each.small and hurries for each in unknown):
+                break
+            if due > now:
+                yield Wait(self.packets.sock, READ, due)
+        if any(each.passed for each in batch) and now >= end:
+            for packet in unknown:
+                packet.passed = False
+
+    def greet(self):
+        """Wait in a task for a first answer; returns as ask() does."""
+        outcome, deadline = [], time.monotonic() + max(_GREETING_TIME, 3 * self.rtt)
+        while not self.answered and time.monotonic() < deadline:
+            outcome += yield from self.ask(ACK, [self.small] * 2)
+        return outcome
+
+    def raise_credit(self, sizes):
+        """Send the server what it needs to send packets of these sizes, in a task."""
+        spare = self.most - self.packets.headers - MIN_PROBE
+        for _ in range(4):
+            missing = sum(max(0, size - self.most) for size in sizes) - self._credit
+            if missing <= 0:
+                break
+            yield from self.ask(ACK, [self.most] * min(40, missing // max(1, spare) + 2))
+
+
+class Way:
+    """What is known of one way of the path, as end.pyperf3.mtu has it."""
+
+    def __init__(self, search, routers, device_mtu=None):
+        """search: a SizeSearch, to its end or not; device_mtu: at the far end of the way."""
+        self.mtu, self.search = search.passed, search
+        if device_mtu and device_mtu < self.mtu <= device_mtu + _FRAME_SLACK:
+            self.mtu = device_mtu
+        self.router = routers.get(self.mtu) or routers.get(0)
+        self.fragments = None
+
+    def to_json(self):
+        members = collections.OrderedDict()
+        if not self.search.is_over():
+            members.update(mtu=None, at_least=self.mtu, reason="the search took too long")
+            return members
+        members["mtu"] = self.mtu
+        whole = self.search.passed >= self.search.limit
+        members["method"] = "interface" if whole else "icmp" if self.router else "probe"
+        if members["method"] == "icmp":
+            members["router"] = self.router
+        members["black_hole"] = members["method"] == "probe"
+        if self.fragments is not None:
+            members["fragments"] = self.fragments
+        return members
+
+
+class PathMtu:
+    """Find the MTU of a client's path, both ways, before its test has streams."""
+
+    def __init__(self, control, test):
+        self._control, self._test, self._settings = control, test, control.settings
+        self._remote = test.remote_host or {}
+        self._device_mtu = None  # of this host's device
+        self._until = 0.0
+
+    def run(self):
+        """Find it, in a task; returns what end.pyperf3.mtu is."""
+        control, found, sock = self._control, collections.OrderedDict(), None
+        self._until = time.monotonic() + _SEARCH_TIME
+        self._device_mtu = device_mtu(
+            self._settings.bind_dev or route_device(control.address[4])) or path_mtu(control.sock)
+        try:
+            sock = yield from self._open()
+            packets = PacketSocket(sock, min(MAX_PACKET, self._device_mtu or MAX_PACKET))
+            if not keep_whole(sock):
+                found["reason"] = "this system cannot forbid fragments"
+            elif control.probes and control.probes["udp"]:
+                yield from self._by_probes(found, packets)
+            else:
+                yield from self._by_system(found, packets)
+        except (IperfError, OSError) as error:
+            found["reason"] = error_text(as_failure(error))
+        finally:
+            if sock is not None:
+                sock.close()
+        self._add_segments(found)
+        mtus = [found.get(way, {}).get("mtu") for way in ("up", "down")]
+        if all(mtus):
+            found["jumbo"] = min(mtus) > 1500
+        return found
+
+    def _open(self):
+        """Return a UDP socket to the server, in a task. Raises IperfError."""
+        family, _, _, _, place = self._control.address
+        local = self._control.own_addresses.get(family, (None,))[0]
+        if plain_address(place)[0] != place[0] and not local:  # of IPv4, mapped
+            family, place = socket.AF_INET, plain_address(place)
+        return (yield from connect((family, None, None, None, place), local,
+                                   self._settings.bind_dev, time.monotonic() + _SEARCH_TIME, 203,
+                                   lambda sock: set_tos(sock, self._settings.tos),
+                                   make=datagram_socket))
+
+    # A server that answers probes
+
+    def _by_probes(self, found, packets):
+        info = tcp_info(self._control.sock)
+        rtt = info.rtt / 1e6 if info else 0.0
+        prober = SizeProber(packets, self._control.probes["token"], rtt)
+        greeting = yield from prober.greet()
+        self._until += min(_LONG_SEARCH, 14 * prober.rtt)
+        if not prober.answered:
+            found["reason"] = "no probe was answered: UDP may be filtered on the way"
+            return
+        guesses = {1280, 1500}
+        if info and info.snd_mss > 0:  # whoever clamps it knows why
+            guesses.add(info.snd_mss + self._segment_headers(info))
+        up = yield from self._search(prober, ACK, packets.limit, guesses, greeting)
+        prober.most = max(prober.most, up.passed)
+        up = Way(up, packets.routers, self._remote.get("mtu"))
+        found["up"] = up.to_json()
+        down = None
+        if self._remote.get("system", "linux") != "linux":
+            found["down"] = {"mtu": None, "reason": "the server's system cannot forbid fragments"}
+        else:
+            down = yield from self._search(
+                prober, PULL, prober.far_limit or self._remote.get("mtu") or MAX_PACKET,
+                {1280, 1500, up.mtu, up.mtu + 1}, greeting)
+            down = Way(down, prober.routers, self._device_mtu)
+        yield from self._try_fragments(prober, up, down)
+        found["up"] = up.to_json()
+        if down:
+            found["down"] = down.to_json()
+
+    def _search(self, prober, kind, limit, guesses, greeting):
+        """Find the largest packet of one way, in a task; returns the SizeSearch."""
+        width = _ROUND * (2 if prober.rtt > 0.1 else 1)  # for less rounds
+        search = SizeSearch(min(MAX_PACKET, limit), guesses, width)
+        for size, arrived in greeting:
+            search.add(size, arrived)
+        told = set()
+        while not search.is_over() and time.monotonic() < self._until:
+            sizes = search.choose()
+            if kind == PULL:
+                while sum(sizes) > _ROUND_BYTES and len(sizes) > 2:
+                    sizes = sizes[::2]
+                yield from prober.raise_credit(sizes)
+            for size, arrived in (yield from prober.ask(kind, sizes)):
+                search.add(size, arrived)
+            routers = prober.routers if kind == PULL else prober.packets.routers
+            search.restrict((prober.far_limit if kind == PULL else prober.packets.limit) or limit)
+            for mtu in set(routers) - told:
+                search.suspect(mtu)
+            told.update(routers)
+        return search
+
+    def _try_fragments(self, prober, up, down):
+        """See whether larger packets arrive in fragments, in a task."""
+        sock = prober.packets.sock
+        sizes = [min(MAX_PACKET, way.mtu + _BEYOND) if way else 0 for way in (up, down)]
+        for way, size, kind in ((up, sizes[0], ACK), (down, sizes[1], LOOSE)):
+            if way is None or size <= way.search.passed or not way.search.is_over():
+                continue
+            if kind == ACK and not let_fragment(sock):
+                continue
+            sizes_asked = [size] * min(12, 2 * way.search.tries())  # two may be lost of each
+            if kind == LOOSE:
+                yield from prober.raise_credit(sizes_asked)
+            outcome = yield from prober.ask(kind, sizes_asked)
+            told = [arrived for each, arrived in outcome if each == size]
+            way.fragments = any(told) if told else None
+            keep_whole(sock)
+
+    # Any other server: the system answers what comes to a port where nobody listens
+
+    def _by_system(self, found, packets):
+        """Find what the server's system tells, in a task: it answers to a dozen datagrams or so.
+
+        ICMP says that a datagram arrived where nobody listens, or was too large for a router.
+        """
+        who = "a pyperf3 without probes" if self._test.tells else "an iperf3"
+        found["down"] = {"mtu": None, "reason": "the server is %s, and tells nothing of it" % who}
+        if self._test.transport.takes_turns:  # a datagram would be taken for a stream's first
+            found["up"] = {"mtu": None, "reason": "the server's UDP port is the test's own"}
+            return
+        asker = SystemProber(packets)
+        largest = packets.limit
+        yield from asker.ask([asker.small, largest, largest])
+        largest = min(largest, packets.limit)
+        if not asker.passed:
+            found["up"] = {"mtu": None, "reason": "nothing came back from the server's UDP port"}
+            return
+        told = sorted(mtu for mtu in packets.routers if asker.passed < mtu < largest)
+        if told:
+            yield from asker.ask([told[0], told[0], told[0] + 1])
+        elif asker.passed < largest:
+            for sizes in ([largest, 1280, 1400], [1360, 1420, 1460], [largest - 1, 1492]):
+                yield from asker.ask([each for each in sizes if asker.passed < each <= largest])
+        found["up"] = self._by_answers(asker, packets, largest)
+
+    def _by_answers(self, asker, packets, largest):
+        up, mtu = collections.OrderedDict(), asker.passed
+        if mtu >= largest:
+            up.update(mtu=mtu, method="interface", black_hole=False)
+        elif mtu in packets.routers:
+            up.update(mtu=mtu, method="icmp", router=packets.routers[mtu], black_hole=False)
+        else:
+            up.update(mtu=None, at_least=mtu, black_hole=True,
+                      reason="larger ones than %d were not answered" % mtu)
+        return up
+
+    # What TCP takes the path for
+
+    def _segment_headers(self, info):
+        """Return how many bytes a packet has beyond a full segment."""
+        wide = plain_address(self._control.sock.getpeername())[0].count(":") > 0
+        return (60 if wide else 40) + (12 if info.options & TIMESTAMPS else 0)
+
+    def _add_segments(self, found):
+        """Add what the control connection's segments tell."""
+        info, remote = tcp_info(self._control.sock), self._remote
+        if info is None or info.snd_mss <= 0:
+            return
+        headers, theirs = self._segment_headers(info), remote.get("mtu")
+        found["mss"], found["mss_mtu"] = info.snd_mss, info.snd_mss + headers
+        if not self._device_mtu or not theirs:
+            return
+        found["mss_expected"] = min(self._device_mtu, theirs) - headers
+        # What each end announced, and may be told to go beyond: who of them gets to know less was
+        # told so on the way. Linux bounds a segment by half of the window, too.
+        pairs = ((info.snd_mss, remote.get("advmss"), info.pmtu, info.snd_wnd),
+                 (remote.get("snd_mss"), info.advmss, remote.get("pmtu"), remote.get("snd_wnd")))
+        known = [(mss, min(announced, pmtu - headers)) for mss, announced, pmtu, window in pairs
+                 if all(isinstance(each, int) and each > 0
+                        for each in (mss, announced, pmtu, window))
+                 and window // 2 >= min(announced, pmtu - headers)]
+        if any(mss < least for mss, least in known):
+            found["clamped"] = True
+        elif len(known) == 2:
+            found["clamped"] = False
+
+
+class SystemProber:
+    """Send packets to a port of the server where nobody listens, whose system says so.
+
+    passed: the largest of which it did, 0 if of none.
+    """
+
+    def __init__(self, packets):
+        self.packets, self.passed, self.small = packets, 0, 64
+        self._left = _MOST_TO_STRANGERS
+
+    def ask(self, sizes):
+        """Try packets of these sizes, one after the other, in a task."""
+        for size in sizes:
+            if self._left and size > self.passed:
+                self._left -= 1
+                if self.packets.send(b"\0" * (size - self.packets.headers)):
+                    yield from self._await(size)
+
+    def _await(self, size):
+        """Wait in a task for what becomes of a packet."""
+        deadline = time.monotonic() + _PROBE_PATIENCE
+        while True:
+            self.packets.look()
+            causes = [error.cause for error in self.packets.errors]
+            self.packets.errors.clear()
+            if NO_PORT in causes:
+                self.passed = max(self.passed, size)
+            if causes or (yield Wait(self.packets.sock, READ, deadline)) == TIMED_OUT:
+                return
+
+
+def _way_text(way):
+    """Return what is said of one way."""
+    if not way or way.get("mtu") is None:
+        least = "at least %d" % way["at_least"] if way and way.get("at_least") else "unknown"
+        return "%s (%s)" % (least, way["reason"]) if way and way.get("reason") else least
+    text = "%d" % way["mtu"]
+    if way.get("router"):
+        text += " (limited by %s, which says so)" % way["router"]
+    elif way.get("black_hole"):
+        text += ": larger packets vanish silently (ICMP filtered)"
+    return text
+
+
+def _fragments_text(mtu):
+    """Return a list of what is said of fragments."""
+    told = {way: mtu.get(way, {}).get("fragments") for way in ("up", "down")}
+    passing = [way for way in ("up", "down") if told[way]]
+    stopped = [way for way in ("up", "down") if told[way] is False]
+    if not passing:
+        return ["Fragments do not pass %s." % " or ".join(stopped)] if stopped else []
+    text = "Fragments pass " + " and ".join(passing)
+    return [text + (", not %s." % stopped[0] if stopped else ".")]
+
+
+def _segment_text(mtu):
+    """Return a list of what is said of TCP's segments."""
+    if not mtu.get("mss"):
+        return []
+    text, need = "TCP MSS %d" % mtu["mss"], mtu["mss_mtu"]
+    if mtu.get("clamped"):
+        text += " (lowered on the way)"
+    ways = [mtu[way] for way in ("up", "down") if mtu.get(way, {}).get("mtu")]
+    if not ways:
+        return [text + "."]
+    least = min(ways, key=lambda way: way["mtu"])
+    if need <= least["mtu"]:
+        return ["%s: fits %d." % (text, least["mtu"])]
+    text += " needs %d" % need
+    if least["black_hole"]:
+        # -M counts the 12 bytes of timestamps as the segment's.
+        headers = 60 if need - mtu["mss"] >= 60 else 40
+        return ["%s: full segments vanish; -M %d would fit." % (text, least["mtu"] - headers)]
+    return [text + ", until TCP learns of the path."]
+
+
+def mtu_lines(mtu):
+    """Return the lines of text of end.pyperf3.mtu."""
+    if "up" not in mtu and "down" not in mtu:
+        texts = ["Path MTU: unknown: %s." % mtu.get("reason", "nothing tells")]
+    else:
+        up, down = _way_text(mtu.get("up")), _way_text(mtu.get("down"))
+        texts = ["Path MTU: %s." % (
+            "both ways " + up if up == down else "up %s, down %s" % (up, down))]
+    more = _fragments_text(mtu) + _segment_text(mtu)
+    return texts + (["  " + " ".join(more)] if more else [])
 
 
 ###############################################################################
@@ -12783,8 +13533,12 @@ class Client(Driver):
         try:
             yield from self._prepare_test()
             yield from Patience(control, self.test).run(self._begin)
+            if self.settings.finds_mtu:
+                yield from self._find_mtu()
             if self.settings.connect_only:
                 self._tell_connection()
+            elif self.settings.mtu_only:
+                self._tell_own()
             else:
                 yield from Probing(control, self.test).run()
                 yield from self._create_streams()
@@ -12826,6 +13580,11 @@ class Client(Driver):
         if not self.settings.connect_only:
             yield from self._exchange_parameters()
             yield from self.control.take_facts(self.test)
+
+    def _find_mtu(self):
+        """Find the MTU of the path, and report it, in a task."""
+        mtu = self.test.own["mtu"] = yield from PathMtu(self.control, self.test).run()
+        self.emit("mtu", mtu)
 
     def _exchange_parameters(self):
         control, parameters = self.control, self.parameters
@@ -12969,6 +13728,10 @@ class Client(Driver):
     def _tell_connection(self):
         """Report the connection, which is all that --connect-only tests."""
         self.emit("connection", dict(self.test.own))
+        self._tell_own()
+
+    def _tell_own(self):
+        """Report the end of what has no streams."""
         end = self.emit("end", {"pyperf3": dict(self.test.own)})["data"]
         self._check_limits(end, ())
 
@@ -12997,7 +13760,8 @@ class Client(Driver):
 
     def _done(self, ok):
         self._reported = True
-        self.emit("done", None, ok=ok, brief=ok and self.settings.connect_only,
+        brief = self.settings.connect_only or self.settings.mtu_only
+        self.emit("done", None, ok=ok, brief=ok and brief,
                    title=self.parameters.title, extra_data=self.parameters.extra_data)
 
     def _fail(self, error):
@@ -14168,7 +14932,7 @@ class Conversation(Debugging):
     def _tell_facts(self):
         """Tell the client, which asked for it, what this end knows of its host, in a task."""
         device = self.settings.bind_dev or route_device(self._peer)
-        document = dict(host_facts(device), version=__version__)
+        document = dict(host_facts(device), version=__version__, **segment_facts(self.control))
         if self._parameters.facts.probes:
             self._probes = ProbeService(self, self._test)
             document["probes"] = self._probes.facts()
@@ -14475,6 +15239,9 @@ class TextRenderer:
         return ["connection establishment time: %.3f ms" % (data["connect_seconds"] * 1000.0),
                 "time to first byte: %.3f ms" % (data["first_byte_seconds"] * 1000.0)]
 
+    def _on_mtu(self, event):
+        return [printable(line) for line in mtu_lines(event["data"])]
+
     def _on_connected(self, event):
         return ["[%(socket)3d] local %(local_host)s port %(local_port)d connected to"
                 " %(remote_host)s port %(remote_port)d" % event["data"]]
@@ -14626,7 +15393,7 @@ class TextRenderer:
     def _check_line(self, check):
         """Return the line about a limit, without `sender`: some read the last that has it."""
         head = "Check " + check["name"]
-        if self._bidir and check["direction"]:
+        if check["direction"] and (self._bidir or check["name"] == "min-mtu"):
             head += " " + check["direction"]
         value, bound, unit = check["value"], check["limit"], check["unit"]
         if unit == "bit/s":
