@@ -11271,7 +11271,6 @@ _ROUND_BYTES = 128 * 1024
 _CHANCE = 1e-5  # that a size is taken for too large because of losses
 _FRAME_SLACK = 4  # bytes that devices let pass beyond their MTU: room for a VLAN's tag
 _BEYOND = 400  # bytes above the MTU, of what is to arrive in fragments
-_MOST_TO_STRANGERS = 12  # datagrams that a server of which nothing is known gets
 
 
 class SizeSearch:
@@ -11703,31 +11702,29 @@ class PathMtu:
         if self._test.transport.takes_turns:  # a datagram would be taken for a stream's first
             found["up"] = {"mtu": None, "reason": "the server's UDP port is the test's own"}
             return
-        asker = SystemProber(packets)
-        largest = packets.limit
-        yield from asker.ask([asker.small, largest, largest])
-        largest = min(largest, packets.limit)
-        if not asker.passed:
-            found["up"] = {"mtu": None, "reason": "nothing came back from the server's UDP port"}
-            return
-        told = sorted(mtu for mtu in packets.routers if asker.passed < mtu < largest)
-        if told:
-            yield from asker.ask([told[0], told[0], told[0] + 1])
-        elif asker.passed < largest:
-            for sizes in ([largest, 1280, 1400], [1360, 1420, 1460], [largest - 1, 1492]):
-                yield from asker.ask([each for each in sizes if asker.passed < each <= largest])
-        found["up"] = self._by_answers(asker, packets, largest)
+        info = tcp_info(self._control.sock)
+        rtt = info.rtt / 1e6 if info else 0.0
+        asker = SystemProber(packets, max(_PROBE_PATIENCE, 4 * rtt))
+        passed = yield from asker.ask(packets.limit, 3)
+        told = [mtu for mtu in packets.routers if asker.small < mtu < packets.limit]
+        for size in [min(told)] if told else (1280, 1400) if passed is False else ():
+            if size >= packets.limit or not (yield from asker.ask(size)):
+                break
+        found["up"] = self._by_answers(asker, packets)
 
-    def _by_answers(self, asker, packets, largest):
-        up, mtu = collections.OrderedDict(), asker.passed
-        if mtu >= largest:
-            up.update(mtu=mtu, method="interface", black_hole=False)
-        elif mtu in packets.routers:
-            up.update(mtu=mtu, method="icmp", router=packets.routers[mtu], black_hole=False)
-        else:
-            up.update(mtu=None, at_least=mtu, black_hole=True,
-                      reason="larger ones than %d were not answered" % mtu)
-        return up
+    @staticmethod
+    def _by_answers(asker, packets):
+        """Return what is known of the way up."""
+        mtu = asker.passed
+        if mtu >= packets.limit:
+            return {"mtu": mtu, "method": "interface", "black_hole": False}
+        if mtu in packets.routers:
+            return {"mtu": mtu, "method": "icmp", "router": packets.routers[mtu],
+                    "black_hole": False}
+        if not mtu or not asker.vanished:
+            return {"mtu": None, "reason": "the server's system does not answer"}
+        return {"mtu": None, "at_least": mtu, "black_hole": not packets.routers,
+                "reason": "packets of %d vanish" % asker.vanished}
 
     # What TCP takes the path for
 
@@ -11763,32 +11760,57 @@ class PathMtu:
 class SystemProber:
     """Send packets to a port of the server where nobody listens, whose system says so.
 
-    passed: the largest of which it did, 0 if of none.
+    passed: the largest that arrived, 0 if none did; vanished: the smallest of which three did not,
+    though small ones did, or 0.
     """
 
-    def __init__(self, packets):
-        self.packets, self.passed, self.small = packets, 0, 64
-        self._left = _MOST_TO_STRANGERS
+    def __init__(self, packets, patience):
+        """patience: seconds for an answer."""
+        self.packets, self._patience = packets, patience
+        self.small = MIN_PROBE + packets.headers
+        self.passed = self.vanished = self._number = 0
 
-    def ask(self, sizes):
-        """Try packets of these sizes, one after the other, in a task."""
-        for size in sizes:
-            if self._left and size > self.passed:
-                self._left -= 1
-                if self.packets.send(b"\0" * (size - self.packets.headers)):
-                    yield from self._await(size)
+    def ask(self, size, tries=1):
+        """Try a packet, in a task; returns whether it arrived, None if nobody can tell.
 
-    def _await(self, size):
-        """Wait in a task for what becomes of a packet."""
-        deadline = time.monotonic() + _PROBE_PATIENCE
-        while True:
+        So often, if it did not: two datagrams each time.
+        """
+        silent = 0
+        for _ in range(tries):
+            size = min(size, self.packets.limit)
+            causes = yield from self._ask(size)
+            silent += causes == [None, NO_PORT]
+            if causes[0] is not None:
+                break
+        if causes[0] == NO_PORT:
+            self.passed = max(self.passed, size)
+        elif silent == 3:
+            self.vanished = size
+        return None if causes == [None, None] else causes[0] == NO_PORT
+
+    def _ask(self, size):
+        """Send a packet, and a small one at once; returns the causes of the errors of each.
+
+        Systems answer so a few times a second only. The first one has precedence: where the small
+        one is answered, there would have been an answer to it, too.
+        """
+        causes, numbers = [None, None], {}
+        for at, length in enumerate((size, self.small)):
+            self._number += 1
+            data = struct.pack("!I", self._number).ljust(length - self.packets.headers, b"\0")
+            if self.packets.send(data):
+                numbers[data[:4]] = at
+        deadline = time.monotonic() + self._patience
+        while causes[0] is None:
             self.packets.look()
-            causes = [error.cause for error in self.packets.errors]
+            for error in self.packets.errors:
+                if error.data[:4] in numbers and error.cause in (NO_PORT, TOO_LARGE):
+                    causes[numbers.pop(error.data[:4])] = error.cause
+                    deadline = min(deadline, time.monotonic() + self._patience / 4)
             self.packets.errors.clear()
-            if NO_PORT in causes:
-                self.passed = max(self.passed, size)
-            if causes or (yield Wait(self.packets.sock, READ, deadline)) == TIMED_OUT:
-                return
+            if not numbers or (yield Wait(self.packets.sock, READ, deadline)) == TIMED_OUT:
+                break
+        return causes
 
 
 def _way_text(way):
