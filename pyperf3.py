@@ -986,11 +986,6 @@ OPTIONS = (
     _own("C", "--min-bitrate #[KMGT][/up|/down]",
          "end with status 4 if less bits per second of payload arrive, in each direction or the "
          "one named; may be repeated", _least_rate, repeated=True),
-    _own("C", "--mtu",
-         "find the MTU of the path, both ways, and end; with -t, -n or -k the test follows"),
-    _own("C", "--min-mtu #",
-         "end with status 4 if the MTU of the path is smaller, in either direction",
-         _bounded(_digits, 1, MAX_PACKET, 916)),
     _own("C", "--max-loss #%", "the same if more datagrams are lost (UDP)", _share),
     _own("C", "--max-jitter #ms", "the same if the jitter is higher (UDP; us, ms, s)",
          _milliseconds),
@@ -999,6 +994,11 @@ OPTIONS = (
          _count_or_share),
     _own("C", "--max-rtt #ms", "the same if TCP's round trips take longer (us, ms, s)",
          _milliseconds),
+    _own("C", "--mtu",
+         "find the MTU of the path, both ways, and end; with -t, -n or -k the test follows"),
+    _own("C", "--min-mtu #",
+         "end with status 4 if the MTU of the path is smaller, in either direction",
+         _bounded(_digits, 1, MAX_PACKET, 916)),
     _own("C", "--latency",
          "measure the latency before the test, and while it loads the path"),
     _own("C", "--probe-rate #", "probes of latency per second, 1 to %d (default 50)"
@@ -9728,6 +9728,7 @@ of the probe, in bytes of payload; refusal: 0, REFUSED_HERE or REFUSED_ON_THE_WA
 an earlier reply, that was too large; next_mtu: for what, in bytes; router: who said so, 0 if it is
 not of IPv4: then the 16 bytes of its address stand behind the reply, if there is room.
 """
+ProbeReply.__new__.__defaults__ = (0,)
 REFUSED_HERE, REFUSED_ON_THE_WAY = 1, 2
 STAMPED = 1
 _PROBE = struct.Struct("!4s16sBBHI")

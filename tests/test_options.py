@@ -16,8 +16,9 @@ USAGE = ("\nUsage: iperf3 [-s|-c host] [options]\n"
          "Try `iperf3 --help' for more information.\n")
 # Options of pyperf3 alone.
 OWN = ("loopback", "connect-only", "wait", "min-bitrate", "max-loss", "max-jitter",
-       "max-retransmits", "max-rtt", "latency", "probe-rate", "probe-size", "probe-dscp",
-       "max-latency", "min-rpm", "min-grade", "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
+       "max-retransmits", "max-rtt", "mtu", "min-mtu", "latency", "probe-rate", "probe-size",
+       "probe-dscp", "max-latency", "min-rpm", "min-grade",
+       "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
        "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "verdict", "threads",
        "sendmmsg", "no-sendmmsg")
 # Settings that no option sets: they are no text for a command line.
@@ -524,7 +525,7 @@ class Accepted(unittest.TestCase):
             " authorized-users-path time-skew-threshold use-pkcs1-padding fq-rate pacing-timer"
             " connect-timeout idle-timeout rcv-timeout snd-timeout cntl-ka mptcp gsro debug help"
             " loopback connect-only wait min-bitrate max-loss max-jitter max-retransmits max-rtt"
-            " latency probe-rate probe-size probe-dscp max-latency min-rpm min-grade"
+            " mtu min-mtu latency probe-rate probe-size probe-dscp max-latency min-rpm min-grade"
             " tls tls-ca tls-only tls-cert tls-key quic quic-iw"
             " quic-secrets max-clients allow verdict threads"
             " sendmmsg no-sendmmsg").split())
