@@ -4,6 +4,7 @@
 Run it:
 
     python3 pyperf3.py --loopback         one command, no second host
+    python3 pyperf3.py -c HOST --diagnose what is wrong with the path to a server
     python3 pyperf3.py -s                 a server; any iperf3 client may use it
     python3 pyperf3.py -c HOST            a client; any iperf3 server will do
 
@@ -53,6 +54,7 @@ Sections (each uses only what stands above it):
     running         what a running test is asked: what is due, is it through, what limits it
     test            what both ends share: streams, intervals, results
     client          the client's side of the protocol
+    survey          a client's tests in each direction, and what they come to
     admission       what a server's tests share: listener, places, turns, calls
     server          the server's side of the protocol
     renderers       events to text, JSON and JSON stream
@@ -368,6 +370,7 @@ ERRORS = {
     915: "no more than %d of --probe-dscp can be given" % MAX_PROBE_CLASSES,
     916: "min-mtu valid values are 1 to %d bytes" % MAX_PACKET,
     917: "--connect-only cannot be combined with:",
+    919: "--diagnose cannot be combined with:",
 }
 
 
@@ -1034,6 +1037,8 @@ OPTIONS = (
     _own("S", "--allow network",
          "serve clients of this network only (192.0.2.0/24, say); may be repeated", _network,
          repeated=True),
+    _own("C", "--diagnose",
+         "test up, down and both ways, and say on one screen what is wrong with the path"),
     _own("CS", "--verdict", "say what limited the test, and which number to change"),
     _own("CS", "--threads", "run the streams in threads rather than in processes"),
     _own("C", "--sendmmsg",
@@ -1161,6 +1166,7 @@ _REFUSED = (
      {"cause": "--quic-iw goes with --quic"}),
     (lambda s: s.is_client and s.quic_secrets and not s.quic, 905,
      {"cause": "--quic-secrets goes with --quic"}),
+    (lambda s: s.diagnose and s.timed and not s.time, 919, {"cause": "-t 0"}),
 )
 
 # An option, the error of those that do not go with it, and these.
@@ -1168,6 +1174,8 @@ _EXCLUDES = (
     ("tls", 904, ("udp", "sctp", "zerocopy", "skip_rx_copy")),
     ("quic", 906, ("udp", "sctp", "zerocopy", "skip_rx_copy", "mptcp", "connect_only")),
     ("connect_only", 917, ("mtu", "min_mtu")),
+    ("diagnose", 919, ("reverse", "bidirectional", "bytes", "blocks", "file", "connect_only",
+                       "cport")),
 )
 
 
@@ -3461,7 +3469,8 @@ def host_facts(device):
 
     Bytes; the speed in Mbit/s. Without what this system does not tell.
     """
-    facts = collections.OrderedDict(cores=os.cpu_count() or 1, system=sys.platform[:16])
+    facts = collections.OrderedDict(pyperf3=__version__, cores=os.cpu_count() or 1,
+                                    system=sys.platform[:16])
     if hasattr(os, "uname"):
         facts["kernel"] = os.uname().release[:64]
     for name in ("rmem_max", "wmem_max"):
@@ -7092,7 +7101,9 @@ def _by_loss(case):
             case.streams, "s" * (case.streams > 1), _rate_text(cap))
     return _finding(
         "random_loss", "limited by loss that no queue explains", detail,
-        "Look at cables, optics, Wi-Fi, duplex; -P 4 or -C bbr bear it better.", None, None,
+        "Look at cables, optics, Wi-Fi, duplex%s." % (
+            "" if case.congestion.startswith("bbr") else "; -C bbr bears it better"
+            if case.streams >= 4 else "; -P 4 or -C bbr bear it better"), None, None,
         loss_share=case.loss, rtt_p50_us=case.usual, min_rtt_us=case.shortest, mathis_bps=cap)
 
 
@@ -13053,6 +13064,7 @@ class ControlConnection(Debugging):
         self.sock = self.address = self.cookie = self.keepalive = self.tls = None
         self.own_addresses = {}
         self.probes = None  # the token of a server that answers probes, and whether to UDP
+        self.waits_for_absent = True  # not only for a busy server, with --wait
         self._loop, self.emit = loop, emit
         self._context = None  # of TLS
         self._tries = {}  # of the Race
@@ -13140,8 +13152,8 @@ class ControlConnection(Debugging):
         """Return whether the IperfError of a try is one that --wait waits out."""
         if error.number in _SERVER_BUSY:
             return True
-        if self._last_state:  # the server was there, and did not want the test
-            return False
+        if self._last_state or not self.waits_for_absent:
+            return False  # the server was there, and did not want the test
         cause = error.cause if isinstance(error.cause, OSError) else error.__context__
         if isinstance(cause, socket.gaierror):
             return not self._tries and cause.errno in _NO_NAME_YET  # else it is that of -B
@@ -13830,6 +13842,432 @@ class Client(Driver):
         if self.test:
             self.test.close()
         self.control.close()
+
+
+###############################################################################
+# survey ######################################################################
+###############################################################################
+# --diagnose: a test up, one down and one both ways, each a Client's of its own, and
+# what they come to: a pure function of their documents. Nothing here prints.
+
+SURVEY_SECONDS, SURVEY_STREAMS = 5, 4  # of each test, unless -t and -P say otherwise
+# Seconds for which a test waits for the server that the one before has kept busy, or is gone.
+BETWEEN_TESTS = 10.0
+_TESTS_APART = 0.2  # seconds; an iperf3 opens its port anew, and queues drain
+
+# A test of a survey: its name, the directions in it, and what differs in its Settings. The path's
+# MTU is looked for in the first test rather than in one of its own: that is all that a server
+# with -1 serves.
+SurveyTest = collections.namedtuple("SurveyTest", "name ways changes")
+SURVEY_TESTS = (
+    SurveyTest("up", ("up",), {"mtu": True}),
+    SurveyTest("down", ("down",), {"reverse": True, "min_mtu": None}),
+    SurveyTest("both", ("up", "down"), {"bidirectional": True, "min_mtu": None}),
+)
+_OF_EACH = {"diagnose": False, "loopback": False, "verdict": True, "latency": True}
+
+Surveyed = collections.namedtuple("Surveyed", "test document error")
+Surveyed.__doc__ = """A SurveyTest that ran: its document, as -J prints it; error: text, or None."""
+
+
+def survey_settings(settings, test, wait):
+    """Return the Settings of one test of a survey. wait: seconds, of --wait."""
+    its = Settings()
+    vars(its).update(vars(settings), **_OF_EACH)
+    vars(its).update(test.changes, wait=wait, explicit=dict(settings.explicit))
+    its.min_bitrate = tuple(each for each in settings.min_bitrate
+                            if each[1] is None or each[1] in test.ways)
+    if not settings.timed:
+        its.time = SURVEY_SECONDS
+        its.explicit["time"] = None
+    if "parallel" not in settings.explicit:
+        its.parallel = SURVEY_STREAMS
+    return its
+
+
+class Survey(Driver):
+    """Run the tests of --diagnose against a server, and tell what they come to.
+
+    Iterate over it for the events, or call run() for the document. The events are those of each
+    test's Client, with the name of the test as `phase`; `phase` before and behind each test; at
+    last `diagnose`, whose data is the summary, and `done`.
+    """
+
+    def __init__(self, settings, loop=None):
+        """As Client.__init__()."""
+        Driver.__init__(self, settings, loop)
+        self._owns_loop = loop is None
+        self._ran = []
+        self._gone = False  # the server was not there, and was waited for in vain
+        self._client = self._make_client(SURVEY_TESTS[0], settings.wait or BETWEEN_TESTS)
+        self._client.control.waits_for_absent = bool(settings.wait)
+
+    def _make_client(self, test, wait):
+        return Client(survey_settings(self.settings, test, wait), self._loop)
+
+    def stop(self, reason="on request"):
+        """As Driver.stop(): the test that runs ends, and no other begins."""
+        Driver.stop(self, reason)
+        self._client.stop(reason)
+
+    def __iter__(self):
+        try:
+            for number, test in enumerate(SURVEY_TESTS):
+                if number:
+                    self._pause()
+                    wait = 0 if self._gone else max(self.settings.wait, BETWEEN_TESTS)
+                    self._client = self._make_client(test, wait)
+                if self._stop_reason is not None:
+                    self._client.stop(self._stop_reason)
+                yield from self._run(number, test)
+                # What the first test cannot begin, no other will.
+                if self._stop_reason is not None or not (number or self._client.test.started):
+                    break
+            self._report()
+            yield from self._take_events()
+        finally:
+            if self._owns_loop:
+                self._loop.close()
+
+    def run(self):
+        """Run the tests; return the document, as `-J` prints it, as a dict.
+
+        Raises IperfError, with the results so far in its `document`, if a test failed.
+        """
+        document = None
+        for event in self:
+            if event["event"] == "diagnose":
+                document = survey_document(event)
+        if self.error is not None:
+            self.error.document = document
+            raise self.error
+        return document
+
+    def _pause(self):
+        """Let some time pass before the next test."""
+        task = self._loop.spawn(pause(_TESTS_APART))
+        while not task.done and self._stop_reason is None:
+            self._loop.run_once()
+
+    def _run(self, number, test):
+        """Run the Client; yield its events."""
+        client, document = self._client, Document()
+        self._tell(number, test, True)
+        yield from self._take_events()
+        events = iter(client)
+        try:
+            for event in events:
+                document.add(event)
+                event["phase"] = test.name
+                yield event
+        finally:
+            events.close()
+        error = client.error
+        text = None if error is None else (
+            "interrupted" if isinstance(error, Interrupted) else error_text(error))
+        self._ran.append(Surveyed(test, document.members(), text))
+        if isinstance(error, Interrupted):
+            error = IperfError(119, error.reason)
+        self.error = self.error or error
+        self._gone = error is not None and client.control.may_pass(error)
+        self._tell(number, test, False)
+        yield from self._take_events()
+
+    def _tell(self, number, test, begins):
+        data = {"name": test.name, "number": number + 1, "count": len(SURVEY_TESTS),
+                "begins": begins}
+        if not begins:
+            data["rows"] = survey_rows(self._ran[-1])
+        self.emit("phase", data, phase=test.name)
+
+    def _report(self):
+        summary = summarize_survey(self.settings, self._ran)
+        self.emit("diagnose", summary, tests=self._ran,
+                  error=None if self.error is None else error_text(self.error))
+        self.emit("done", None, ok=self.error is None)
+
+    def _take_events(self):
+        while self._events:
+            yield self._events.popleft()
+
+
+def survey_document(event):
+    """Return the document of a survey, of its `diagnose` event."""
+    document = collections.OrderedDict()
+    document["diagnose"] = collections.OrderedDict((
+        ("host", event["data"]["host"]), ("port", event["data"]["port"]),
+        ("phases", [collections.OrderedDict((("name", ran.test.name), ("document", ran.document)))
+                    for ran in event["tests"]]),
+        ("summary", event["data"])))
+    if event["error"] is not None:
+        document["error"] = event["error"]
+    return document
+
+
+# What the tests come to.
+
+def summarize_survey(settings, ran):
+    """Return the summary: what the screen says, as data. ran: the tests (Surveyed) that ran.
+
+    Its members are those that the README tells.
+    """
+    rows = [row for each in ran for row in survey_rows(each)]
+    first = ran[0].document
+    start, own = first["start"], first["end"].get("pyperf3", {})
+    what = start.get("test_start", {})
+    latency = own.get("latency", {})
+    summary = collections.OrderedDict((
+        ("host", settings.client), ("port", settings.port),
+        ("address", next((each["remote_host"] for each in start.get("connected", ())), None)),
+        ("timestamp", start.get("timestamp")),
+        ("client", VERSION_TEXT),
+        ("server", _far_version(own.get("remote_host"))),
+        ("protocol", what.get("protocol")), ("seconds", what.get("duration")),
+        ("streams", what.get("num_streams")),
+        ("congestion", first["end"].get("sender_tcp_congestion")),
+        ("mtu", own.get("mtu")),
+        ("idle", latency.get("idle")),
+        ("rows", rows)))
+    summary["notes"] = _survey_notes(rows)
+    summary["advice"] = Advice(summary, ran).found
+    summary["checks"] = [dict(check, phase=each.test.name) for each in ran for check in
+                         each.document["end"].get("pyperf3", {}).get("checks", ())]
+    summary["complete"] = len(ran) == len(SURVEY_TESTS) and not any(each.error for each in ran)
+    summary["healthy"] = (summary["complete"] and bool(rows)
+                          and not any(each["needed"] for each in summary["advice"])
+                          and all(check["state"] == "ok" for check in summary["checks"]))
+    return summary
+
+
+def _far_version(facts):
+    """Return what the server is, of the facts that it told; None if it told nothing."""
+    if facts is None:
+        return None
+    return ("pyperf3 %s" % facts.get("pyperf3", "")).strip()
+
+
+def survey_rows(ran):
+    """Return what a test says of each direction, a dict with what is known."""
+    return [_survey_row(ran, way, suffix) for way, suffix in zip(ran.test.ways, DIRECTIONS)]
+
+
+def _survey_row(ran, way, suffix):
+    end = ran.document["end"]
+    own = end.get("pyperf3", {})
+    row = collections.OrderedDict((("phase", ran.test.name), ("direction", way)))
+    if ran.error is not None:
+        row["error"] = ran.error
+    sent, received = end.get("sum_sent" + suffix), end.get("sum_received" + suffix)
+    if sent is None:
+        return row
+    # Of what ended early the other end told nothing.
+    known = received["bytes"] or ran.error is None
+    row["rate_bps"] = (received if known else sent)["bits_per_second"]
+    if sent.get("retransmits") is not None:
+        row["retransmits"] = sent["retransmits"]
+        segments = sum(_of_senders(end, way == "up", "segments_sent"))
+        if segments:
+            row["retransmitted_percent"] = percent(sent["retransmits"], segments)
+    if "sum" + suffix in end and known:
+        row["lost_percent"] = end["sum" + suffix]["lost_percent"]
+    row["latency"] = _survey_latency(own.get("latency"), ran.error)
+    found = [dict(each) for each in own.get("verdict", ()) if each["direction"] == way]
+    for each in found:
+        for name in ("sentence", "detail", "advice"):
+            each[name] = each[name] and in_place(each[name], way, each["end"])
+    row["limit"] = next((each for each in found if each["kind"] == "limit"), None)
+    row["notes"] = [each for each in found if each["kind"] != "limit"]
+    return row
+
+
+def _survey_latency(latency, error):
+    """Return what a row has of a test's latency: with `reason` where nothing was measured."""
+    loaded = (latency or {}).get("loaded")
+    if not loaded:
+        return {"reason": (latency or {}).get("reason") or error or "it was not asked for"}
+    told = collections.OrderedDict((name, latency[name]) for name in (
+        "source", "grade", "rpm", "rpm_class", "increase_ms") if name in latency)
+    told.update((name, loaded[name]) for name in ("p50_ms", "p95_ms") if name in loaded)
+    return told
+
+
+# What a finding says of a direction's ends, and how the place of each is called.
+_PLACES = (
+    ("the receiver's", "%(receiver)s's"), ("the sender's", "%(sender)s's"),
+    ("the receiving host", "%(receiver)s"), ("the sending host", "%(sender)s"),
+    ("The sender is the other end", "The other end sends"),
+    ("the sending program", "the program at %(sender)s"),
+    ("the sender", "%(sender)s"), ("the receiver", "%(receiver)s"),
+    ("the local end", "this host"), ("the remote end", "the server"),
+    ("the local host", "this host"), ("the remote host", "the server"),
+    ("busiest receiver", "busiest worker"), ("busiest sender", "busiest worker"),
+    ("All its CPUs", "All CPUs of %(end)s"),
+)
+
+
+def in_place(text, way, end):
+    """Return a sentence of a finding, with the ends of a direction called by their place.
+
+    end: "local", "remote" or None: that of the finding.
+    """
+    names = {"sender": "this host", "receiver": "the server"}
+    if way == "down":
+        names = {"sender": "the server", "receiver": "this host"}
+    names["end"] = "this host" if end == "local" else "the server"
+    for old, new in _PLACES:
+        text = text.replace(old, new % names)
+    return text
+
+
+def _survey_notes(rows):
+    """Return what stands out besides the limits, each once, with the directions of which it is."""
+    notes = collections.OrderedDict()
+    for row in rows:
+        for note in row.get("notes", ()):
+            key = note["code"], note["end"]
+            notes.setdefault(key, dict(note, ways=[]))["ways"].append(way_of(row))
+    return list(notes.values())
+
+
+def ways_text(ways):
+    """Return the names of rows as one text."""
+    return "all" if len(ways) == 4 else ", ".join(ways)
+
+
+def way_of(row):
+    """Return the name of a row: up, down, or of the last test both up and both down."""
+    return row["phase"] if row["phase"] == row["direction"] else "%(phase)s %(direction)s" % row
+
+
+# The codes of advice, most useful first: what keeps all else from working; numbers to change; a
+# host that is slow; devices in between; what else to try.
+_MOST_USEFUL = (
+    "server_gone", "mtu_black_hole", "duplex", "slow_port", "receiver_window", "send_buffer",
+    "clamped_window", "receiver_slow", "starved", "application", "udp_receiver", "udp_sender",
+    "policer", "random_loss", "one_way", "queue", "datagram_loss", "sender_cpu", "network",
+    "short_queue", "hidden_queue", "udp_default", "ramp", "sender_rate")
+# Those that a path that does well may have, too.
+_HINTS = frozenset(("sender_cpu", "network", "short_queue", "hidden_queue", "udp_default", "ramp",
+                    "sender_rate"))
+# Those about what lies between the hosts.
+ON_THE_WAY = frozenset(("mtu_black_hole", "policer", "random_loss", "datagram_loss"))
+# Milliseconds that a queue adds: from here on it gets a C; a B.
+_LONG_QUEUE, _SOME_QUEUE = 60.0, 30.0
+_UNEVEN = 0.7  # the rate of one direction, of the other's
+
+
+class Advice:
+    """What to do about what the tests of a survey say, most useful first.
+
+    found: objects with code, text, needed (False: a hint, though nothing is wrong), and the
+    directions that a limit or a note told it of.
+    """
+
+    def __init__(self, summary, ran):
+        self._rows = summary["rows"]
+        self._by_place = {}  # by code and end
+        self._by_server(ran)
+        self._by_mtu(summary["mtu"] or {})
+        for row in self._rows:
+            self._by_findings(row)
+        self._by_queues(summary)
+        self._by_difference()
+        self.found = sorted(self._by_place.values(), key=lambda each: self._rank(each["code"]))
+
+    @staticmethod
+    def _rank(code):
+        return _MOST_USEFUL.index(code) if code in _MOST_USEFUL else len(_MOST_USEFUL)
+
+    def _add(self, code, text, end=None, needed=True, way=None):
+        found = self._by_place.get((code, end))
+        if found is None and all(each["text"] != text for each in self._by_place.values()):
+            found = self._by_place[code, end] = collections.OrderedDict((
+                ("code", code), ("text", text), ("needed", needed and code not in _HINTS),
+                ("directions", [])))
+        if found and way and way not in found["directions"]:
+            found["directions"].append(way)
+
+    def _by_server(self, ran):
+        for before, each in zip(ran, ran[1:]):
+            if each.error and before.error is None and "timestamp" not in each.document["start"]:
+                self._add("server_gone", "The server was not there for the next test: one with -1"
+                          " serves a single test. Start it without -1 and try again.")
+
+    def _by_mtu(self, mtu):
+        holes = [(mtu[way]["mtu"], way) for way in ("up", "down")
+                 if mtu.get(way) and mtu[way].get("black_hole") and mtu[way].get("mtu")]
+        if holes:
+            self._add("mtu_black_hole", "Packets above %d bytes vanish (%s): set the MTU of the"
+                      " tunnel or link to %d at both ends, clamp the MSS to %d there, or let ICMP"
+                      " pass. For a test: -M %d." % (
+                          min(holes)[0], " and ".join(way for _, way in holes), min(holes)[0],
+                          min(holes)[0] - 40, min(holes)[0] - 52))
+
+    def _by_findings(self, row):
+        for found in [row.get("limit")] + row.get("notes", []):
+            if not found or not found["advice"] or found["code"] in ("queue", "line_rate"):
+                continue
+            code = found["code"]
+            if code == "network":
+                if "lost_percent" not in row:
+                    continue  # to be the limit is what a network is for
+                code = "datagram_loss"
+            if code == "mtu_black_hole" and (code, None) in self._by_place:
+                continue  # it is known better
+            needed = code != "receiver_slow" or found["evidence"].get(
+                "collapsed_share", 0) >= _THRESHOLDS["collapsed"]
+            self._add(code, found["advice"], found["end"], needed, row["direction"])
+
+    def _by_queues(self, summary):
+        """What waits in the path: the devices in front of a slow link are to keep it short."""
+        added = {}
+        for row in self._rows:
+            wait = self._queue(row)
+            if wait is not None:
+                added[way_of(row)] = wait, row.get("rate_bps", 0.0)
+        # With both directions full nobody knows which one's it is, unless they were short alone.
+        alone = {way: pair for way, pair in added.items() if way in ("up", "down")}
+        long = {way: pair for way, pair in alone.items() if pair[0] >= _LONG_QUEUE}
+        worst = max([pair[0] for pair in added.values()] or [0.0])
+        fix = ("switch on SQM (cake, fq_codel) on the device before the slowest link, most often"
+               " the router")
+        if long:
+            self._add("queue", "Full, the path adds %s: %s, at just below %s." % (
+                " and ".join("%.0f ms %s" % (long[way][0], way) for way in long), fix,
+                " and ".join("%s %s" % (_rate_text(long[way][1]), way) for way in long)))
+        elif worst >= _LONG_QUEUE:
+            self._add("queue", "With both directions full the path adds %.0f ms: %s." % (
+                worst, fix))
+        elif worst >= _SOME_QUEUE:
+            self._add("short_queue", "Full, the path adds %.0f ms: calls and games notice; SQM"
+                      " (cake, fq_codel) before the slowest link makes it less." % worst)
+        elif str(summary["congestion"]).startswith("bbr") and added:
+            self._add("hidden_queue", "%s keeps queues short: other senders may see longer ones"
+                      " (-C cubic)." % summary["congestion"])
+
+    @staticmethod
+    def _queue(row):
+        """Return the milliseconds by which latency grew under load, None if that is not known."""
+        increase = row.get("latency", {}).get("increase_ms")
+        limit = row.get("limit")
+        if increase is None and limit and limit["code"] == "queue":
+            increase = limit["evidence"]["added_us"] / 1000.0
+        return increase
+
+    def _by_difference(self):
+        """Where one direction does far worse than the other for the same reason."""
+        rows = {way_of(row): row for row in self._rows
+                if row.get("rate_bps") and row.get("limit") and "error" not in row}
+        if "up" not in rows or "down" not in rows:
+            return
+        slow, fast = sorted((rows["up"], rows["down"]), key=lambda row: row["rate_bps"])
+        codes = {slow["limit"]["code"], fast["limit"]["code"]}
+        if slow["rate_bps"] < _UNEVEN * fast["rate_bps"] and not codes - {
+                "random_loss", "policer", "network", "queue"}:
+            self._add("one_way", "%s carries %s, %s %s: if it should be as much, look at what is"
+                      " on that way only." % (
+                          slow["phase"].capitalize(), _rate_text(slow["rate_bps"]), fast["phase"],
+                          _rate_text(fast["rate_bps"])), needed=False)
 
 
 ###############################################################################
@@ -15157,6 +15595,8 @@ def error_lines(event, named=False):
 
 def test_tag(event):
     """Return what tells the lines of one test from another's, "" for those of no test."""
+    if "phase" in event:
+        return "%s: " % event["phase"]
     return "#%d: " % event["test"] if event.get("test") else ""
 
 
@@ -15504,6 +15944,196 @@ class TextRenderer:
         return ["%s_tcp_congestion %s" % pair for pair in zip(("snd", "rcv"), names) if pair[1]]
 
 
+class SurveyTextRenderer(TextRenderer):
+    """What the tests of --diagnose come to, on one screen: 24 lines of 80 columns."""
+
+    _WIDTH, _HEIGHT = 79, 24
+    _COLUMNS = "%-10s %-14s %-9s %-17s %-13s %s"
+
+    def __init__(self, verbose=False, letter=None, title=None, told=False):
+        """told: a line at a terminal tells how far it is, so that it needs none for each test."""
+        TextRenderer.__init__(self, verbose, letter, title)
+        self._told = told
+        self._tests = PerTest(lambda: TextRenderer(verbose, letter, title, True))
+
+    def render(self, event):
+        if event["event"] in ("phase", "diagnose"):
+            return TextRenderer.render(self, event)
+        return self._tests.render(event) if self._verbose and "phase" in event else []
+
+    def _on_phase(self, event):
+        data = event["data"]
+        if self._told or data["begins"]:
+            return []
+        return [printable("%s: %s" % (way_of(row), self._brief(row))) for row in data["rows"]]
+
+    def _brief(self, row):
+        rate = self._rate(row) if "rate_bps" in row else ""
+        return ", ".join(filter(None, (rate, row.get("error"))))
+
+    def _rate(self, row):
+        if "rate_bps" not in row:
+            return "-"
+        if self._letter == "a":
+            return _rate_text(row["rate_bps"])
+        return format_units(row["rate_bps"] / 8.0, self._letter).strip() + "/s"
+
+    def _on_diagnose(self, event):
+        data = event["data"]
+        if not any("rate_bps" in row for row in data["rows"]) and not data["mtu"]:
+            return []  # nothing is known but the error
+        top = self._head(data) + [""] + self._table(data)
+        limits, advice = self._limits(data), self._advice(data)
+        checks = self._check_lines(data["checks"])
+        # What to do has its place before what else stands out.
+        room = self._HEIGHT - len(top) - len(checks) - 2
+        advice = self._fit(advice, max(3, room - sum(map(len, limits[:4]))))
+        limits = self._fit(limits, max(1, room - len(advice)))
+        lines = ([""] if self._verbose else []) + top + [""] + limits + [""] + advice + checks
+        return [printable(line) for line in lines]
+
+    @staticmethod
+    def _fit(blocks, room):
+        """Return the lines of as many blocks of them as there is room for."""
+        lines = []
+        for block in blocks:
+            if lines and len(lines) + len(block) > room:
+                break
+            lines += block
+        return lines
+
+    def _wrap(self, head, text):
+        """Return the lines of a text, those behind the first one set in below it."""
+        import textwrap
+        return textwrap.wrap(text, self._WIDTH, initial_indent=head, break_long_words=False,
+                             subsequent_indent=" " * min(len(head), 4), break_on_hyphens=False)
+
+    # The parts of the screen
+
+    def _head(self, data):
+        place = data["host"] if data["address"] in (None, data["host"]) else "%s (%s)" % (
+            data["host"], data["address"])
+        stamp = data["timestamp"]["time"] if data["timestamp"] else ""
+        what = "Tests: %s, %s s each, %s stream%s%s; here pyperf3 %s, there %s" % (
+            data["protocol"] or "none", data["seconds"], data["streams"],
+            "s" * (data["streams"] != 1),
+            ", " + data["congestion"] if data["congestion"] else "", __version__,
+            data["server"] or "an iperf3")
+        lines = self._wrap("", "Diagnosis of %s, port %d, %s" % (place, data["port"], stamp))
+        lines += self._wrap("", what) if data["protocol"] else []
+        lines += self._wrap("", "Path MTU: " + self._mtu_text(data["mtu"]))
+        return lines + self._wrap("", "Latency when idle: " + self._idle_text(data))
+
+    @staticmethod
+    def _mtu_text(mtu):
+        ways = [(way, mtu[way]) for way in ("up", "down") if mtu and mtu.get(way)]
+        if not ways:
+            return "not measured" + (": %s" % mtu["reason"] if mtu and mtu.get("reason") else "")
+        parts = []
+        for way, found in ways:
+            text = "%s %s" % (way, found.get("mtu") or "unknown")
+            if found.get("black_hole"):
+                text += " (larger packets vanish without a word)"
+            elif found.get("router"):
+                text += " (%s says so)" % found["router"]
+            parts.append(text)
+        if mtu.get("mss"):
+            parts.append("TCP MSS %d%s" % (mtu["mss"], " (clamped)" if mtu.get("clamped") else ""))
+        return ", ".join(parts)
+
+    @staticmethod
+    def _idle_text(data):
+        idle = data["idle"]
+        if not idle or "p50_ms" not in idle:
+            reasons = [row["latency"]["reason"] for row in data["rows"]
+                       if "reason" in row.get("latency", ())]
+            return "not measured" + (": %s" % reasons[0] if reasons else "")
+        source = next((row["latency"]["source"] for row in data["rows"]
+                       if row.get("latency", {}).get("source")), None)
+        text = "%s, 95 %% below %s" % (_ms_text(1000 * idle["p50_ms"]),
+                                       _ms_text(1000 * idle.get("p95_ms", idle["p50_ms"])))
+        if idle.get("lost"):
+            text += ", %d of %d lost" % (idle["lost"], idle.get("sent", 0))
+        return text + (" (%s)" % {"udp": "UDP", "tcp": "TCP", "tcp_info": "of TCP_INFO"}.get(
+            source, source) if source else "")
+
+    def _table(self, data):
+        datagrams = data["protocol"] == "UDP"
+        lines = [self._COLUMNS % ("", "Bitrate", "Lost" if datagrams else "Resent",
+                                  "Latency p50/p95", "Grade", "RPM")]
+        rows = {(row["phase"], row["direction"]): row for row in data["rows"]}
+        for test in SURVEY_TESTS:
+            for way in test.ways:
+                row = rows.get((test.name, way), {"phase": test.name, "direction": way})
+                lines.append(self._table_row(row))
+        return [line.rstrip() for line in lines]
+
+    def _table_row(self, row):
+        name = way_of(row)
+        if "rate_bps" not in row:
+            why = row.get("error", "it was not begun")
+            return self._wrap("%-10s " % name, "not measured: " + why)[0]
+        lost = "-"
+        if "lost_percent" in row or "retransmitted_percent" in row:
+            lost = row.get("lost_percent", row.get("retransmitted_percent"))
+            lost = "<0.01 %" if 0 < lost < 0.01 else _percent_text(lost / 100.0)
+        elif "retransmits" in row:
+            lost = "%d" % row["retransmits"]
+        if "error" in row:
+            return self._wrap("", "%-10s %-14s %-9s %s" % (
+                name, self._rate(row), lost, "ended early: " + row["error"]))[0]
+        latency = row["latency"]
+        if "p50_ms" not in latency:
+            return self._COLUMNS % (name, self._rate(row), lost, "not measured", "", "")
+        pair = [("%.3g" if each < 999.5 else "%.0f") % each
+                for each in (latency["p50_ms"], latency.get("p95_ms", latency["p50_ms"]))]
+        grade = latency.get("grade") or "-"
+        if latency.get("increase_ms") is not None:
+            grade += " (%+.0f ms)" % latency["increase_ms"]
+        rpm = "%.0f %s" % (latency["rpm"], latency.get("rpm_class", "")) if latency.get(
+            "rpm") else "-"
+        return self._COLUMNS % (name, self._rate(row), lost, "%s / %s ms" % tuple(pair), grade, rpm)
+
+    def _limits(self, data):
+        """Return the blocks of lines about what limited each direction, and what else is odd."""
+        limits = collections.OrderedDict()
+        for row in data["rows"]:
+            if row.get("limit"):
+                key = row["limit"]["code"], row["limit"]["end"]
+                limits.setdefault(key, (row["limit"], []))[1].append(way_of(row))
+        blocks = [self._wrap(ways_text(ways) + ": ", found["sentence"] + ".")
+                  for found, ways in limits.values()]
+        return blocks + [self._wrap("Also %s: " % ways_text(note["ways"]), note["sentence"] + ".")
+                         for note in data["notes"]]
+
+    def _advice(self, data):
+        head = "What to do:"
+        if data["healthy"]:
+            head += " nothing stands out." + " For more yet:" * bool(data["advice"])
+        elif not data["advice"]:
+            head += " no advice can be given."
+        return [[head]] + [self._wrap("%2d. " % number, self._of_one_way(each))
+                           for number, each in enumerate(data["advice"], 1)]
+
+    @staticmethod
+    def _of_one_way(advice):
+        """Return the text, with the direction if it is about what lies on the way of one."""
+        if advice["code"] in ON_THE_WAY and len(advice["directions"]) == 1:
+            return "%s: %s" % (advice["directions"][0].capitalize(), advice["text"])
+        return advice["text"]
+
+    def _check_lines(self, checks):
+        """Return the lines of limits that were missed, or are not known; and how many are kept."""
+        kept, lines = 0, []
+        for check in checks:
+            self._bidir = check["phase"] == "both"
+            if check["state"] == "ok":
+                kept += 1
+            else:
+                lines.append("%s: %s" % (check["phase"], self._check_line(check)))
+        return lines + ["Checks: %d of %d kept" % (kept, len(checks))] if checks else []
+
+
 class JsonRenderer:
     """The document of a test, as `-J` prints it."""
 
@@ -15549,6 +16179,8 @@ class JsonStreamRenderer:
         line = {"event": name, "data": data}
         if self._named and event.get("test"):
             line["test"] = event["test"]
+        if "phase" in event:
+            line["phase"] = event["phase"]
         return escape_steering(encode_json(line))
 
 
@@ -15571,6 +16203,52 @@ class MessageRenderer:
         if name == "error":
             self._errors += error_lines(event, self._named)
         return self._errors if name == "done" else []
+
+
+class SurveyJsonRenderer:
+    """The document of --diagnose, as `-J` prints it."""
+
+    def render(self, event):
+        if event["event"] != "diagnose":
+            return []
+        return [escape_steering(encode_json(survey_document(event), 0))]
+
+
+class SurveyStreamRenderer:
+    """The events of the tests of --diagnose, with the test's name, and then the summary."""
+
+    def __init__(self, full=False):
+        """full: print the whole document behind it."""
+        self._tests = PerTest(JsonStreamRenderer)
+        self._whole = SurveyJsonRenderer() if full else None
+
+    def render(self, event):
+        if event["event"] != "diagnose":
+            return self._tests.render(event) if "phase" in event else []
+        lines = [escape_steering(encode_json({"event": "diagnose", "data": event["data"]}))]
+        return lines + (self._whole.render(event) if self._whole else [])
+
+
+def make_survey_renderer(settings, told):
+    """Return what renders the events of a Survey. told: of SurveyTextRenderer."""
+    if settings.json_stream:
+        return SurveyStreamRenderer(settings.json_stream_full_output)
+    if settings.json:
+        return SurveyJsonRenderer()
+    return SurveyTextRenderer(settings.verbose, settings.format, settings.title, told)
+
+
+def survey_progress(event):
+    """Return what a line at a terminal says after an event of a Survey, None for nothing new."""
+    name, data = event["event"], event["data"]
+    if name == "phase" and data["begins"]:
+        return "test %d of %d: %s" % (data["number"], data["count"], data["name"])
+    if name == "interval" and "phase" in event:
+        rates = [data[name]["bits_per_second"] for name in
+                 ("sum" + suffix for suffix in DIRECTIONS) if name in data]
+        return "%s: %.0f s, %s" % (event["phase"], data["sum"]["end"],
+                                   " and ".join(map(_rate_text, rates)))
+    return None
 
 
 def make_renderer(settings):
@@ -16084,17 +16762,27 @@ class WaitingLine:
         self._output = output
         self._length = 0
 
+    @staticmethod
+    def columns():
+        """Return the width of the terminal, 0 if standard error is none."""
+        try:
+            if sys.stderr.isatty():
+                return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+        except (OSError, ValueError, AttributeError):
+            pass
+        return 0
+
     def show(self, waiting):
         """Show the data of an event; None takes the line away."""
-        try:
-            if not sys.stderr.isatty():
-                return
-            columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
-        except (OSError, ValueError, AttributeError):
-            return
-        text = self._text(waiting)[:columns - 1] if waiting else ""
-        self._output.show("\r%s\r" % text.ljust(self._length))
-        self._length = len(text)
+        self.show_text(self._text(waiting) if waiting else "")
+
+    def show_text(self, text):
+        """Show a text in the line's place."""
+        columns = self.columns()
+        if columns and (text or self._length):
+            text = text[:columns - 1]
+            self._output.show("\r%s\r" % text.ljust(self._length))
+            self._length = len(text)
 
     @staticmethod
     def _text(waiting):
@@ -16117,10 +16805,13 @@ class Printer:
     def __init__(self, driver, settings, output):
         self._driver = driver
         self._output = output
-        self._results = make_renderer(settings)
-        self._messages = PerTest(
-            lambda: MessageRenderer(settings.debug, settings.max_clients > 1))
         self._waiting_line = WaitingLine(output)
+        self._tells_progress = (settings.diagnose and not settings.verbose
+                                and self._waiting_line.columns() > 0)
+        self._results = (make_survey_renderer(settings, self._tells_progress)
+                         if settings.diagnose else make_renderer(settings))
+        self._messages = PerTest(lambda: MessageRenderer(
+            settings.debug, settings.diagnose or settings.max_clients > 1))
         self._daemon = settings.daemon
         self._text = output.log_is_text = not (settings.json or settings.json_stream)
         self._catching_up = False  # a task writes what a reader did not take at once
@@ -16132,6 +16823,8 @@ class Printer:
             output.reopen_log()
         if name == "waiting":
             self._waiting_line.show(event["data"])
+        elif self._tells_progress:
+            self._show_progress(event)
         try:
             output.write(self._results.render(event), self._text)
         except MemoryError:
@@ -16146,6 +16839,13 @@ class Printer:
         elif not self._catching_up and output.flush():
             self._catching_up = True
             self._driver.attend(self._catch_up())
+
+    def _show_progress(self, event):
+        text = survey_progress(event)
+        if text is not None:
+            self._waiting_line.show_text(text)
+        elif event["event"] in ("warning", "error", "debug", "diagnose"):
+            self._waiting_line.show_text("")
 
     def _record_warning(self, event):
         """Print a warning as a document of its own: a daemon has no standard error."""
@@ -16166,7 +16866,7 @@ class Printer:
 # know its address, end it.
 
 class Loopback:
-    """The server of --loopback: it serves one test on a free port of this host.
+    """The server of --loopback: it serves one test, or a survey, on a free port of this host.
 
     As a context it ends with it. host, port: its address.
     """
@@ -16189,7 +16889,7 @@ class Loopback:
 
     def _make_server(self):
         ours = self._settings
-        settings = Settings(server=True, one_off=True, threads=ours.threads,
+        settings = Settings(server=True, one_off=not ours.diagnose, threads=ours.threads,
                             interval=ours.interval, verbose=ours.verbose, json=ours.json,
                             json_stream=ours.json_stream)
         return Server(settings, self._listener,
@@ -16322,11 +17022,13 @@ def run_driver(driver, settings, output, daemon=None):
     printer = Printer(driver, settings, output)
     # With limits only checks that were made, and told, are a success.
     status = output.broken_status = 1 if limits_of(settings) else 0
+    checks = []
     with Signals(driver) as signals:
         for event in driver:
             printer.print(event)
             if event["event"] == "diagnosis" and "checks" in event["data"]:
-                status = status_of_checks(event["data"]["checks"])
+                checks += event["data"]["checks"]
+                status = status_of_checks(checks)
             if daemon is not None and event["event"] == "listening":
                 daemon.detach()
         count = signals.count
@@ -16357,9 +17059,14 @@ def run_loopback(settings, output):
         return 1
     with far_end:
         settings.client, settings.port = far_end.host, far_end.port
-        client = Client(settings)
+        client = make_client(settings)
         far_end.start()
         return run_driver(client, settings, output)
+
+
+def make_client(settings):
+    """Return the driver of a client's command line."""
+    return Survey(settings) if settings.diagnose else Client(settings)
 
 
 def feature_text():
@@ -16644,7 +17351,7 @@ def start(settings, output):
         if settings.loopback:
             return run_loopback(settings, output)
         if not settings.server:
-            return run_driver(Client(settings), settings, output)
+            return run_driver(make_client(settings), settings, output)
         status = run_server(settings, output, daemon)
         if status and text:
             output.complain([error_line("exiting")])

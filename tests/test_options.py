@@ -527,7 +527,7 @@ class Accepted(unittest.TestCase):
             " loopback connect-only wait min-bitrate max-loss max-jitter max-retransmits max-rtt"
             " mtu min-mtu latency probe-rate probe-size probe-dscp max-latency min-rpm min-grade"
             " tls tls-ca tls-only tls-cert tls-key quic quic-iw"
-            " quic-secrets max-clients allow verdict threads"
+            " quic-secrets max-clients allow diagnose verdict threads"
             " sendmmsg no-sendmmsg").split())
 
     def test_warnings(self):
