@@ -13923,6 +13923,8 @@ class Survey(Driver):
                 # What the first test cannot begin, no other will.
                 if self._stop_reason is not None or not (number or self._client.test.started):
                     break
+            if self._stop_reason is not None and len(self._ran) < len(SURVEY_TESTS):
+                self.error = self.error or IperfError(119, self._stop_reason)
             self._report()
             yield from self._take_events()
         finally:
@@ -14084,7 +14086,7 @@ def _survey_latency(latency, error):
     """Return what a row has of a test's latency: with `reason` where nothing was measured."""
     loaded = (latency or {}).get("loaded")
     if not loaded:
-        return {"reason": (latency or {}).get("reason") or error or "it was not asked for"}
+        return {"reason": (latency or {}).get("reason") or error or "no probe came back"}
     told = collections.OrderedDict((name, latency[name]) for name in (
         "source", "grade", "rpm", "rpm_class", "increase_ms") if name in latency)
     told.update((name, loaded[name]) for name in ("p50_ms", "p95_ms") if name in loaded)
@@ -14225,10 +14227,11 @@ class Advice:
             wait = self._queue(row)
             if wait is not None:
                 added[way_of(row)] = wait, row.get("rate_bps", 0.0)
-        # With both directions full nobody knows which one's it is, unless they were short alone.
+        # With both directions full a round trip meets two queues.
         alone = {way: pair for way, pair in added.items() if way in ("up", "down")}
         long = {way: pair for way, pair in alone.items() if pair[0] >= _LONG_QUEUE}
-        worst = max([pair[0] for pair in added.values()] or [0.0])
+        both = max([pair[0] for way, pair in added.items() if way not in alone] or [0.0])
+        worst = max([pair[0] for pair in alone.values()] + [both / 2])
         fix = ("switch on SQM (cake, fq_codel) on the device before the slowest link, most often"
                " the router")
         if long:
@@ -14237,11 +14240,14 @@ class Advice:
                 " and ".join("%s %s" % (_rate_text(long[way][1]), way) for way in long)))
         elif worst >= _LONG_QUEUE:
             self._add("queue", "With both directions full the path adds %.0f ms: %s." % (
-                worst, fix))
+                both, fix))
         elif worst >= _SOME_QUEUE:
-            self._add("short_queue", "Full, the path adds %.0f ms: calls and games notice; SQM"
-                      " (cake, fq_codel) before the slowest link makes it less." % worst)
-        elif str(summary["congestion"]).startswith("bbr") and added:
+            self._add("short_queue", "Full, the path adds %.0f ms a way: SQM (cake, fq_codel)"
+                      " before the slowest link makes it less." % worst)
+        elif str(summary["congestion"]).startswith("bbr") and any(
+                row.get("limit") and row["limit"]["code"] in ("queue", "network")
+                for row in self._rows) and all(
+                    note["code"] != "same_host" for note in summary["notes"]):
             self._add("hidden_queue", "%s keeps queues short: other senders may see longer ones"
                       " (-C cubic)." % summary["congestion"])
 
@@ -15948,7 +15954,7 @@ class SurveyTextRenderer(TextRenderer):
     """What the tests of --diagnose come to, on one screen: 24 lines of 80 columns."""
 
     _WIDTH, _HEIGHT = 79, 24
-    _COLUMNS = "%-10s %-14s %-9s %-17s %-13s %s"
+    _COLUMNS = "%-10s %-12s %-8s %-16s %-13s %s"
 
     def __init__(self, verbose=False, letter=None, title=None, told=False):
         """told: a line at a terminal tells how far it is, so that it needs none for each test."""
@@ -16050,12 +16056,11 @@ class SurveyTextRenderer(TextRenderer):
             return "not measured" + (": %s" % reasons[0] if reasons else "")
         source = next((row["latency"]["source"] for row in data["rows"]
                        if row.get("latency", {}).get("source")), None)
-        text = "%s, 95 %% below %s" % (_ms_text(1000 * idle["p50_ms"]),
-                                       _ms_text(1000 * idle.get("p95_ms", idle["p50_ms"])))
+        text = "%s ms, 95 %% below %s ms" % (
+            latency_text(idle["p50_ms"]), latency_text(idle.get("p95_ms", idle["p50_ms"])))
         if idle.get("lost"):
             text += ", %d of %d lost" % (idle["lost"], idle.get("sent", 0))
-        return text + (" (%s)" % {"udp": "UDP", "tcp": "TCP", "tcp_info": "of TCP_INFO"}.get(
-            source, source) if source else "")
+        return text + (" (%s)" % _SOURCES[source] if source else "")
 
     def _table(self, data):
         datagrams = data["protocol"] == "UDP"
@@ -16080,18 +16085,20 @@ class SurveyTextRenderer(TextRenderer):
         elif "retransmits" in row:
             lost = "%d" % row["retransmits"]
         if "error" in row:
-            return self._wrap("", "%-10s %-14s %-9s %s" % (
+            return self._wrap("", "%-10s %-12s %-8s %s" % (
                 name, self._rate(row), lost, "ended early: " + row["error"]))[0]
         latency = row["latency"]
         if "p50_ms" not in latency:
             return self._COLUMNS % (name, self._rate(row), lost, "not measured", "", "")
-        pair = [("%.3g" if each < 999.5 else "%.0f") % each
-                for each in (latency["p50_ms"], latency.get("p95_ms", latency["p50_ms"]))]
+        pair = [latency_text(each) for each in
+                (latency["p50_ms"], latency.get("p95_ms", latency["p50_ms"]))]
         grade = latency.get("grade") or "-"
         if latency.get("increase_ms") is not None:
             grade += " (%+.0f ms)" % latency["increase_ms"]
-        rpm = "%.0f %s" % (latency["rpm"], latency.get("rpm_class", "")) if latency.get(
-            "rpm") else "-"
+        rpm = "-"
+        if latency.get("rpm"):  # millions of a path within a host
+            rpm = "%s%d %s" % (">" * (latency["rpm"] > 9999), min(9999, latency["rpm"]),
+                               latency.get("rpm_class", ""))
         return self._COLUMNS % (name, self._rate(row), lost, "%s / %s ms" % tuple(pair), grade, rpm)
 
     def _limits(self, data):
@@ -16103,8 +16110,14 @@ class SurveyTextRenderer(TextRenderer):
                 limits.setdefault(key, (row["limit"], []))[1].append(way_of(row))
         blocks = [self._wrap(ways_text(ways) + ": ", found["sentence"] + ".")
                   for found, ways in limits.values()]
-        return blocks + [self._wrap("Also %s: " % ways_text(note["ways"]), note["sentence"] + ".")
+        return blocks + [self._wrap("Also%s: " % self._whose(note), note["sentence"] + ".")
                          for note in data["notes"]]
+
+    @staticmethod
+    def _whose(note):
+        """Return the directions of a note, "" of one about a host."""
+        whole = note["code"] in ("same_host", "unseen", "starved", "duplex", "slow_port")
+        return "" if whole else " " + ways_text(note["ways"])
 
     def _advice(self, data):
         head = "What to do:"
