@@ -115,7 +115,7 @@ except ImportError:
     mmap = None
 
 __version__ = "0.1.0"
-__all__ = ["Client", "IPerf3", "IperfError", "Server", "Settings", "TestResult", "main"]
+__all__ = ["Client", "IPerf3", "IperfError", "Server", "Settings", "Survey", "TestResult", "main"]
 
 
 ###############################################################################
@@ -14128,7 +14128,22 @@ def _survey_notes(rows):
         for note in row.get("notes", ()):
             key = note["code"], note["end"]
             notes.setdefault(key, dict(note, ways=[]))["ways"].append(way_of(row))
-    return list(notes.values())
+    return _notes_of_both(rows) + list(notes.values())
+
+
+def _notes_of_both(rows):
+    """Return notes about directions that carry much less while the other one is full, too."""
+    notes, alone = [], {row["phase"]: row for row in rows}
+    for row in rows:
+        before = alone[row["direction"]] if row["direction"] in alone else row
+        rates = [each.get("rate_bps", 0.0) for each in (row, before)]
+        limits = {(each.get("limit") or {}).get("code") for each in (row, before)}
+        if rates[0] < _UNEVEN * rates[1] and not limits & _OF_HOSTS and not (
+                "error" in row or "error" in before):
+            note = _note("both_ways", "while both directions are full %s carries %s rather than %s"
+                         % (row["direction"], _rate_text(rates[0]), _rate_text(rates[1])))
+            notes.append(dict(note, direction=row["direction"], ways=[way_of(row)]))
+    return notes
 
 
 def ways_text(ways):
@@ -14146,16 +14161,18 @@ def way_of(row):
 _MOST_USEFUL = (
     "server_gone", "mtu_black_hole", "duplex", "slow_port", "receiver_window", "send_buffer",
     "clamped_window", "receiver_slow", "starved", "application", "udp_receiver", "udp_sender",
-    "policer", "random_loss", "one_way", "queue", "datagram_loss", "sender_cpu", "network",
-    "short_queue", "hidden_queue", "udp_default", "ramp", "sender_rate")
+    "policer", "random_loss", "queue", "datagram_loss", "one_way", "short_queue", "sender_cpu",
+    "hidden_queue", "udp_default", "ramp", "sender_rate")
 # Those that a path that does well may have, too.
-_HINTS = frozenset(("sender_cpu", "network", "short_queue", "hidden_queue", "udp_default", "ramp",
+_HINTS = frozenset(("one_way", "short_queue", "sender_cpu", "hidden_queue", "udp_default", "ramp",
                     "sender_rate"))
 # Those about what lies between the hosts.
 ON_THE_WAY = frozenset(("mtu_black_hole", "policer", "random_loss", "datagram_loss"))
 # Milliseconds that a queue adds: from here on it gets a C; a B.
 _LONG_QUEUE, _SOME_QUEUE = 60.0, 30.0
-_UNEVEN = 0.7  # the rate of one direction, of the other's
+_UNEVEN = 0.7  # the rate of one direction, of the other's; or of one in company, of it alone
+# Limits of hosts, which two directions share.
+_OF_HOSTS = frozenset(("sender_cpu", "receiver_slow"))
 
 
 class Advice:
@@ -14169,12 +14186,13 @@ class Advice:
         self._rows = summary["rows"]
         self._by_place = {}  # by code and end
         self._by_server(ran)
-        self._by_mtu(summary["mtu"] or {})
+        self._by_mtu(summary["mtu"] or {}, 60 if ":" in (summary["address"] or "") else 40)
         for row in self._rows:
             self._by_findings(row)
         self._by_queues(summary)
         self._by_difference()
-        self.found = sorted(self._by_place.values(), key=lambda each: self._rank(each["code"]))
+        self.found = sorted(self._by_place.values(), key=lambda each: (
+            not each["needed"], self._rank(each["code"])))
 
     @staticmethod
     def _rank(code):
@@ -14195,15 +14213,16 @@ class Advice:
                 self._add("server_gone", "The server was not there for the next test: one with -1"
                           " serves a single test. Start it without -1 and try again.")
 
-    def _by_mtu(self, mtu):
+    def _by_mtu(self, mtu, headers):
+        """headers: bytes, of IP and TCP."""
         holes = [(mtu[way]["mtu"], way) for way in ("up", "down")
                  if mtu.get(way) and mtu[way].get("black_hole") and mtu[way].get("mtu")]
         if holes:
             self._add("mtu_black_hole", "Packets above %d bytes vanish (%s): set the MTU of the"
-                      " tunnel or link to %d at both ends, clamp the MSS to %d there, or let ICMP"
-                      " pass. For a test: -M %d." % (
+                      " tunnel or link to %d at both ends, or clamp the MSS to %d there (as -M does"
+                      " here), or let ICMP pass." % (
                           min(holes)[0], " and ".join(way for _, way in holes), min(holes)[0],
-                          min(holes)[0] - 40, min(holes)[0] - 52))
+                          min(holes)[0] - headers))
 
     def _by_findings(self, row):
         for found in [row.get("limit")] + row.get("notes", []):
@@ -14216,9 +14235,16 @@ class Advice:
                 code = "datagram_loss"
             if code == "mtu_black_hole" and (code, None) in self._by_place:
                 continue  # it is known better
-            needed = code != "receiver_slow" or found["evidence"].get(
-                "collapsed_share", 0) >= _THRESHOLDS["collapsed"]
+            needed = code != "receiver_slow" or not self._is_full(found["evidence"])
             self._add(code, found["advice"], found["end"], needed, row["direction"])
+
+    @staticmethod
+    def _is_full(evidence):
+        """Return whether a processor is what made a receiver slow: it has to have an end."""
+        needs = evidence.get("worker_cpu_percent", 0) + evidence.get("worker_wait_percent", 0)
+        return needs >= _THRESHOLDS["cpu"] or (
+            needs >= _THRESHOLDS["shared_cpu"]
+            and evidence.get("host_idle_share", 1) < _THRESHOLDS["idle"])
 
     def _by_queues(self, summary):
         """What waits in the path: the devices in front of a slow link are to keep it short."""
@@ -14273,7 +14299,7 @@ class Advice:
             self._add("one_way", "%s carries %s, %s %s: if it should be as much, look at what is"
                       " on that way only." % (
                           slow["phase"].capitalize(), _rate_text(slow["rate_bps"]), fast["phase"],
-                          _rate_text(fast["rate_bps"])), needed=False)
+                          _rate_text(fast["rate_bps"])))
 
 
 ###############################################################################
@@ -16090,7 +16116,7 @@ class SurveyTextRenderer(TextRenderer):
         latency = row["latency"]
         if "p50_ms" not in latency:
             return self._COLUMNS % (name, self._rate(row), lost, "not measured", "", "")
-        pair = [latency_text(each) for each in
+        pair = ["%.0f" % each if each >= 99.95 else latency_text(each) for each in
                 (latency["p50_ms"], latency.get("p95_ms", latency["p50_ms"]))]
         grade = latency.get("grade") or "-"
         if latency.get("increase_ms") is not None:
@@ -16107,16 +16133,37 @@ class SurveyTextRenderer(TextRenderer):
         for row in data["rows"]:
             if row.get("limit"):
                 key = row["limit"]["code"], row["limit"]["end"]
-                limits.setdefault(key, (row["limit"], []))[1].append(way_of(row))
-        blocks = [self._wrap(ways_text(ways) + ": ", found["sentence"] + ".")
-                  for found, ways in limits.values()]
-        return blocks + [self._wrap("Also%s: " % self._whose(note), note["sentence"] + ".")
-                         for note in data["notes"]]
+                limits.setdefault(key, []).append(row)
+        blocks = [self._wrap(ways_text(list(map(way_of, rows))) + ": ",
+                             self._limit_text([row["limit"] for row in rows]) + ".")
+                  for rows in limits.values()]
+        return blocks + self._unmeasured(data) + [
+            self._wrap("Also%s: " % self._whose(note), note["sentence"] + ".")
+            for note in data["notes"]]
+
+    @staticmethod
+    def _limit_text(found):
+        """Return the sentence of a limit that several rows have."""
+        if found[0]["code"] != "queue" or not found[1:]:
+            return found[0]["sentence"]
+        longest = max(found, key=lambda each: each["evidence"].get("added_us", 0))
+        return longest["sentence"].replace("adds", "adds up to")
+
+    def _unmeasured(self, data):
+        """Return a block for each reason why the latency of a test is not known."""
+        reasons = collections.OrderedDict()
+        for row in data["rows"]:
+            if "reason" in row.get("latency", ()) and "error" not in row:
+                reasons.setdefault(row["latency"]["reason"], []).append(way_of(row))
+        # Of all tests the line about the idle path says it.
+        return [self._wrap("Latency %s: " % ways_text(ways), "not measured: %s." % reason)
+                for reason, ways in reasons.items() if data["idle"]]
 
     @staticmethod
     def _whose(note):
         """Return the directions of a note, "" of one about a host."""
-        whole = note["code"] in ("same_host", "unseen", "starved", "duplex", "slow_port")
+        whole = note["code"] in ("same_host", "unseen", "starved", "duplex", "slow_port",
+                                 "both_ways")
         return "" if whole else " " + ways_text(note["ways"])
 
     def _advice(self, data):

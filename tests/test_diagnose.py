@@ -33,7 +33,7 @@ def run_scene(name, *arguments, **changes):
     program = changes.pop("program", support.OURS)
     with path.Scene(name, **changes) as scene:
         with path.serving(scene.path, tuple(program) + ("-s", "--logfile", os.devnull)):
-            return support.run(scene.path.client + support.OURS + (
+            return support.run(scene.path.client + QUICK + (
                 "-c", path.SERVER, "--diagnose") + scene.client + arguments)
 
 
@@ -81,26 +81,6 @@ class Paths(ScreenCase):
         grade = {"bloated": r"F \(\+\d+ ms\)", "full_queue": r"A \(\+\d+ ms\)"}.get(name, "A")
         self.assertRegex(row, r"^up +[\d.]+ [kM]?bit/s +[\d.]+ % +[\d.]+ / [\d.]+ ms +" + grade)
 
-    def test_the_document(self):
-        support.need_path()
-        document = run_scene("receiver_window_long", "-t", "2", "-J").json()
-        self.assertEqual(list(document), ["diagnose"])
-        whole = document["diagnose"]
-        self.assertEqual(list(whole), ["host", "port", "phases", "summary"])
-        self.assertEqual([each["name"] for each in whole["phases"]], ["up", "down", "both"])
-        for each in whole["phases"]:
-            self.assertIn("sum_sent", each["document"]["end"])
-            self.assertIn("verdict", each["document"]["end"]["pyperf3"])
-            self.assertEqual(each["document"]["start"]["test_start"]["num_streams"], 4)
-            self.assertEqual(each["document"]["start"]["test_start"]["duration"], 2)
-        summary = whole["summary"]
-        self.assertEqual([(row["phase"], row["direction"]) for row in summary["rows"]],
-                         [("up", "up"), ("down", "down"), ("both", "up"), ("both", "down")])
-        self.assertEqual(summary["rows"][0]["limit"]["code"], "receiver_window")
-        self.assertEqual(summary["advice"][0]["code"], "receiver_window")
-        self.assertEqual((summary["complete"], summary["healthy"]), (True, False))
-        self.assertNotIn("bits_per_second", json.dumps(summary))
-
     def test_a_real_server(self):
         support.need_path()
         left = run_scene("bloated", "-t", "2", program=support.real("3.22"))
@@ -120,6 +100,25 @@ class Told(ScreenCase):
         self.assertRegex(left.out, r"\Aup: [\d.]+ .bit/s\ndown: [\d.]+ .bit/s\nboth up: [\d.]+ "
                                    r".bit/s\nboth down: [\d.]+ .bit/s\nDiagnosis of ")
         self.assertIn("Also: both ends run on this host", left.out)
+
+    def test_the_document(self):
+        document = self.client(self.serve(), "-t", "1", "-J", "-b", "20M").json()
+        self.assertEqual(list(document), ["diagnose"])
+        whole = document["diagnose"]
+        self.assertEqual(list(whole), ["host", "port", "phases", "summary"])
+        self.assertEqual([each["name"] for each in whole["phases"]], ["up", "down", "both"])
+        for each in whole["phases"]:
+            self.assertIn("sum_sent", each["document"]["end"])
+            self.assertIn("verdict", each["document"]["end"]["pyperf3"])
+            self.assertEqual(each["document"]["start"]["test_start"]["num_streams"], 4)
+            self.assertEqual(each["document"]["start"]["test_start"]["duration"], 1)
+        summary = whole["summary"]
+        self.assertEqual([(row["phase"], row["direction"]) for row in summary["rows"]],
+                         [("up", "up"), ("down", "down"), ("both", "up"), ("both", "down")])
+        self.assertEqual(summary["rows"][0]["limit"]["code"], "sender_rate")
+        self.assertEqual(summary["advice"][0]["code"], "sender_rate")
+        self.assertEqual((summary["complete"], summary["healthy"]), (True, True))
+        self.assertNotIn("bits_per_second", json.dumps(summary))
 
     def test_a_stream_of_events(self):
         port = self.serve()
@@ -219,7 +218,6 @@ class Told(ScreenCase):
         screen = self.screen(left)
         self.assertEqual(len([line for line in screen if "FAILED" in line]), 2, left)
         self.assertIn("Checks: 2 of 4 kept", screen)
-        self.assertEqual(self.client(port, "-t", "1", "--min-bitrate", "1M", "-b", "10M").code, 0)
 
     def test_datagrams(self):
         left = self.client(self.serve(), "-t", "1", "-u", "-b", "5M")
@@ -235,12 +233,12 @@ class Module(support.ServerCase):
         port = self.serve()
         settings = pyperf3.Settings(client="127.0.0.1", port=port, diagnose=True, time=1,
                                     interval=0)
-        with unittest.mock.patch.object(pyperf3, "SURVEY_TESTS", pyperf3.SURVEY_TESTS[:2]):
+        with unittest.mock.patch.object(pyperf3, "SURVEY_TESTS", pyperf3.SURVEY_TESTS[:1]):
             names = [(event["event"], event.get("phase")) for event in pyperf3.Survey(settings)]
             document = pyperf3.Survey(settings).run()
         self.assertEqual(names.count(("phase", "up")), 2)
         self.assertEqual(names[-2:], [("diagnose", None), ("done", None)])
-        self.assertEqual(len(document["diagnose"]["phases"]), 2)
+        self.assertEqual(len(document["diagnose"]["phases"]), 1)
         json.dumps(document)
 
     def test_a_stop_and_an_error(self):
@@ -405,6 +403,14 @@ class Summaries(unittest.TestCase):
         documents[0] = document((2e6,), [finding("network", advice=None)], latency=latency())
         documents[1]["end"]["pyperf3"]["verdict"] = [finding("network", "down", advice=None)]
         self.assertEqual(self.codes(self.summarize(*documents)), ["one_way"])
+
+    def test_both_ways_are_less_than_one(self):
+        documents = self.healthy()
+        documents[2] = document((8e6, 2e6), latency=latency())
+        summary = self.summarize(*documents)
+        self.assertTrue(summary["healthy"])
+        self.assertIn("Also: while both directions are full down carries 2 Mbit/s rather than 9"
+                      " Mbit/s.", " ".join(self.screen(summary).split()))
 
     def test_a_test_that_failed(self):
         documents = self.healthy()
