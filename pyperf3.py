@@ -13866,8 +13866,11 @@ SURVEY_TESTS = (
 )
 _OF_EACH = {"diagnose": False, "loopback": False, "verdict": True, "latency": True}
 
-Surveyed = collections.namedtuple("Surveyed", "test document error")
-Surveyed.__doc__ = """A SurveyTest that ran: its document, as -J prints it; error: text, or None."""
+Surveyed = collections.namedtuple("Surveyed", "test document error gone")
+Surveyed.__doc__ = """A SurveyTest that ran: its document, as -J prints it.
+
+error: text, or None; gone: the server was not there, or not any more.
+"""
 
 
 def survey_settings(settings, test, wait):
@@ -13898,7 +13901,7 @@ class Survey(Driver):
         Driver.__init__(self, settings, loop)
         self._owns_loop = loop is None
         self._ran = []
-        self._gone = False  # the server was not there, and was waited for in vain
+        self._in_vain = False  # the server was waited for
         self._client = self._make_client(SURVEY_TESTS[0], settings.wait or BETWEEN_TESTS)
         self._client.control.waits_for_absent = bool(settings.wait)
 
@@ -13915,7 +13918,7 @@ class Survey(Driver):
             for number, test in enumerate(SURVEY_TESTS):
                 if number:
                     self._pause()
-                    wait = 0 if self._gone else max(self.settings.wait, BETWEEN_TESTS)
+                    wait = 0 if self._in_vain else max(self.settings.wait, BETWEEN_TESTS)
                     self._client = self._make_client(test, wait)
                 if self._stop_reason is not None:
                     self._client.stop(self._stop_reason)
@@ -13967,11 +13970,12 @@ class Survey(Driver):
         error = client.error
         text = None if error is None else (
             "interrupted" if isinstance(error, Interrupted) else error_text(error))
-        self._ran.append(Surveyed(test, document.members(), text))
         if isinstance(error, Interrupted):
             error = IperfError(119, error.reason)
         self.error = self.error or error
-        self._gone = error is not None and client.control.may_pass(error)
+        self._in_vain = error is not None and client.control.may_pass(error)
+        self._ran.append(Surveyed(test, document.members(), text, self._in_vain
+                                  and error.number not in _SERVER_BUSY))
         self._tell(number, test, False)
         yield from self._take_events()
 
@@ -14060,7 +14064,7 @@ def _survey_row(ran, way, suffix):
     if ran.error is not None:
         row["error"] = ran.error
     sent, received = end.get("sum_sent" + suffix), end.get("sum_received" + suffix)
-    if sent is None:
+    if sent is None or "test_start" not in ran.document["start"]:
         return row
     # Of what ended early the other end told nothing.
     known = received["bytes"] or ran.error is None
@@ -14100,6 +14104,7 @@ _PLACES = (
     ("The sender is the other end", "The other end sends"),
     ("the sending program", "the program at %(sender)s"),
     ("the sender", "%(sender)s"), ("the receiver", "%(receiver)s"),
+    ("The sender's system", "The sending system"), ("The sender's kernel", "The sending kernel"),
     ("the local end", "this host"), ("the remote end", "the server"),
     ("the local host", "this host"), ("the remote host", "the server"),
     ("busiest receiver", "busiest worker"), ("busiest sender", "busiest worker"),
@@ -14208,8 +14213,8 @@ class Advice:
             found["directions"].append(way)
 
     def _by_server(self, ran):
-        for before, each in zip(ran, ran[1:]):
-            if each.error and before.error is None and "timestamp" not in each.document["start"]:
+        for each in ran[1:]:
+            if each.gone:
                 self._add("server_gone", "The server was not there for the next test: one with -1"
                           " serves a single test. Start it without -1 and try again.")
 
@@ -16021,7 +16026,8 @@ class SurveyTextRenderer(TextRenderer):
         room = self._HEIGHT - len(top) - len(checks) - 2
         advice = self._fit(advice, max(3, room - sum(map(len, limits[:4]))))
         limits = self._fit(limits, max(1, room - len(advice)))
-        lines = ([""] if self._verbose else []) + top + [""] + limits + [""] + advice + checks
+        lines = ([""] if self._verbose else []) + top + [""]
+        lines += (limits + [""] if limits else []) + advice + checks
         return [printable(line) for line in lines]
 
     @staticmethod

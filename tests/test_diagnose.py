@@ -175,12 +175,20 @@ class Told(ScreenCase):
             time.sleep(1.5)  # idle, and then under load
             client.signal(signal.SIGINT)
             left = client.finish()
+        self.assertNotIn("one with -1", left.out)
         self.assertEqual(left.code, 1)
         self.assertRegex(self.row(left, "up"), r"bit/s .* ms ")
         self.assertRegex(self.row(left, "down"), r"bit/s +\S+ +ended early: interrupted$")
         for name in ("both up", "both down"):
             self.assertRegex(self.row(left, name), "not measured: it was not begun")
         self.assertIn("down: interrupt - the client has terminated by signal", left.err)
+
+    def test_an_interrupt_before_anything_is_known(self):
+        with support.Program(support.OURS + ("--loopback", "--diagnose")) as client:
+            time.sleep(1.0)  # it looks at the idle path
+            client.signal(signal.SIGINT)
+            left = client.finish()
+        self.assertEqual((left.code, left.out), (1, "up: interrupted\n"))
 
     def test_a_server_of_one_test(self):
         for program in (support.OURS, support.real("3.22")):
@@ -326,9 +334,9 @@ class Summaries(unittest.TestCase):
     SETTINGS = pyperf3.Settings(client="host", diagnose=True)
 
     def summarize(self, *documents, errors=(None, None, None)):
-        self.ran = [pyperf3.Surveyed(*each) for each in zip(
-            pyperf3.SURVEY_TESTS, documents, errors)]
-        return pyperf3.summarize_survey(self.SETTINGS, self.ran)
+        return pyperf3.summarize_survey(self.SETTINGS, [
+            pyperf3.Surveyed(test, document, error, error is not None)
+            for test, document, error in zip(pyperf3.SURVEY_TESTS, documents, errors)])
 
     def screen(self, summary):
         lines = pyperf3.SurveyTextRenderer().render(pyperf3.Event(event="diagnose", data=summary))
