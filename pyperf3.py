@@ -14223,11 +14223,14 @@ class Advice:
         holes = [(mtu[way]["mtu"], way) for way in ("up", "down")
                  if mtu.get(way) and mtu[way].get("black_hole") and mtu[way].get("mtu")]
         if holes:
-            self._add("mtu_black_hole", "Packets above %d bytes vanish (%s): set the MTU of the"
+            least = min(holes)[0]
+            fits = 0 < (mtu.get("mss_mtu") or 0) <= least
+            self._add("mtu_black_hole", "Packets above %d bytes vanish (%s)%s: set the MTU of the"
                       " tunnel or link to %d at both ends, or clamp the MSS to %d there (as -M does"
                       " here), or let ICMP pass." % (
-                          min(holes)[0], " and ".join(way for _, way in holes), min(holes)[0],
-                          min(holes)[0] - headers))
+                          least, " and ".join(way for _, way in holes),
+                          "; TCP's segments fit, others may not" if fits else "", least,
+                          least - headers), needed=not fits)
 
     def _by_findings(self, row):
         for found in [row.get("limit")] + row.get("notes", []):
@@ -16059,25 +16062,9 @@ class SurveyTextRenderer(TextRenderer):
             data["server"] or "an iperf3")
         lines = self._wrap("", "Diagnosis of %s, port %d, %s" % (place, data["port"], stamp))
         lines += self._wrap("", what) if data["protocol"] else []
-        lines += self._wrap("", "Path MTU: " + self._mtu_text(data["mtu"]))
+        lines += self._wrap("", " ".join(" ".join(
+            mtu_lines(data["mtu"] or {"reason": "the first test did not come that far"})).split()))
         return lines + self._wrap("", "Latency when idle: " + self._idle_text(data))
-
-    @staticmethod
-    def _mtu_text(mtu):
-        ways = [(way, mtu[way]) for way in ("up", "down") if mtu and mtu.get(way)]
-        if not ways:
-            return "not measured" + (": %s" % mtu["reason"] if mtu and mtu.get("reason") else "")
-        parts = []
-        for way, found in ways:
-            text = "%s %s" % (way, found.get("mtu") or "unknown")
-            if found.get("black_hole"):
-                text += " (larger packets vanish without a word)"
-            elif found.get("router"):
-                text += " (%s says so)" % found["router"]
-            parts.append(text)
-        if mtu.get("mss"):
-            parts.append("TCP MSS %d%s" % (mtu["mss"], " (clamped)" if mtu.get("clamped") else ""))
-        return ", ".join(parts)
 
     @staticmethod
     def _idle_text(data):
@@ -16124,6 +16111,8 @@ class SurveyTextRenderer(TextRenderer):
             return self._COLUMNS % (name, self._rate(row), lost, "not measured", "", "")
         pair = ["%.0f" % each if each >= 99.95 else latency_text(each) for each in
                 (latency["p50_ms"], latency.get("p95_ms", latency["p50_ms"]))]
+        if not row["rate_bps"]:
+            latency = {}  # without a load they tell nothing
         grade = latency.get("grade") or "-"
         if latency.get("increase_ms") is not None:
             grade += " (%+.0f ms)" % latency["increase_ms"]

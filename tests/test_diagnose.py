@@ -23,7 +23,8 @@ SCENES = (
      r"Up: Look at cables, optics, Wi-Fi, duplex; -C bbr bears it better\."),
     ("receiver_window_long", dict(rate=50e6, queue=625e3), "receiver_window",
      r'On the server: sysctl -w net\.ipv4\.tcp_rmem="4096 65536 \d+"'),
-    ("mtu_black_hole", {}, "mtu_black_hole", r"MTU"),
+    ("mtu_black_hole", {}, "mtu_black_hole",
+     r"Path MTU: both ways 1400: .* 1\. Packets above 1400 bytes vanish \(up and down\): "),
     ("full_queue", dict(rate=20e6, queue=60e3), "queue", r"What to do: nothing stands out\."),
 )
 
@@ -78,7 +79,8 @@ class Paths(ScreenCase):
                 self.check_row(name, self.row(left, "up"))
 
     def check_row(self, name, row):
-        grade = {"bloated": r"F \(\+\d+ ms\)", "full_queue": r"A \(\+\d+ ms\)"}.get(name, "A")
+        grade = {"bloated": r"F \(\+\d+ ms\)", "full_queue": r"A \(\+\d+ ms\)",
+                 "mtu_black_hole": "-"}.get(name, "A")
         self.assertRegex(row, r"^up +[\d.]+ [kM]?bit/s +[\d.]+ % +[\d.]+ / [\d.]+ ms +" + grade)
 
     def test_a_real_server(self):
@@ -364,14 +366,18 @@ class Summaries(unittest.TestCase):
     def test_the_path_mtu(self):
         summary = self.summarize(*self.healthy(mtu={
             "up": {"mtu": 1500, "router": "192.0.2.9"}, "down": {"mtu": 1400, "black_hole": True},
-            "mss": 1348, "clamped": True}))
+            "mss": 1448, "mss_mtu": 1500}))
         self.assertEqual(self.codes(summary), ["mtu_black_hole"])
         self.assertFalse(summary["healthy"])
         text = " ".join(self.screen(summary).split())
-        self.assertIn("Path MTU: up 1500 (192.0.2.9 says so), down 1400 (larger packets vanish"
-                      " without a word), TCP MSS 1348 (clamped)", text)
+        self.assertIn("Path MTU: up 1500 (limited by 192.0.2.9, which says so), down 1400: larger"
+                      " packets vanish silently", text)
         self.assertIn("1. Packets above 1400 bytes vanish (down): ", text)
         self.assertIn("clamp the MSS to 1360", text)
+        hint = self.summarize(*self.healthy(mtu={
+            "up": {"mtu": 1500}, "down": {"mtu": 1400, "black_hole": True}, "mss": 1348,
+            "mss_mtu": 1400, "clamped": True}))
+        self.assertEqual((self.codes(hint), hint["healthy"]), (["mtu_black_hole"], True))
 
     def test_most_useful_advice_comes_first_and_once(self):
         window = finding("receiver_window", "up", "remote", "On the receiver: sysctl -w x")
