@@ -7254,8 +7254,9 @@ def _timeouts(case):
     waited = case.sender.sum("rto_time_us") / (1e6 * case.seconds * max(1, len(case.sender.rows)))
     stall = _whole(case.progress.get("longest_stall_seconds"))
     if waited >= _THRESHOLDS["timeouts"]:
-        yield _note("timeouts", "%d stalls without any answer, together %.3g s%s" % (
-            case.sender.sum("rtos"), case.sender.sum("rto_time_us") / 1e6,
+        count = case.sender.sum("rtos")
+        yield _note("timeouts", "%d stall%s without any answer, together %.3g s%s" % (
+            count, "s" * (count != 1), case.sender.sum("rto_time_us") / 1e6,
             " of %d streams" % case.streams if case.streams > 1 else ""),
             rtos=case.sender.sum("rtos"), rto_share=waited)
     elif stall >= _THRESHOLDS["stall"] and case.protocol != "UDP" and not case.target:
@@ -14166,7 +14167,7 @@ def way_of(row):
 _MOST_USEFUL = (
     "server_gone", "mtu_black_hole", "duplex", "slow_port", "receiver_window", "send_buffer",
     "clamped_window", "receiver_slow", "starved", "application", "udp_receiver", "udp_sender",
-    "policer", "random_loss", "queue", "datagram_loss", "one_way", "short_queue", "sender_cpu",
+    "policer", "idle_loss", "random_loss", "queue", "datagram_loss", "one_way", "short_queue", "sender_cpu",
     "hidden_queue", "udp_default", "ramp", "sender_rate")
 # Those that a path that does well may have, too.
 _HINTS = frozenset(("one_way", "short_queue", "sender_cpu", "hidden_queue", "udp_default", "ramp",
@@ -14175,6 +14176,7 @@ _HINTS = frozenset(("one_way", "short_queue", "sender_cpu", "hidden_queue", "udp
 ON_THE_WAY = frozenset(("mtu_black_hole", "policer", "random_loss", "datagram_loss"))
 # Milliseconds that a queue adds: from here on it gets a C; a B.
 _LONG_QUEUE, _SOME_QUEUE = 60.0, 30.0
+_FEW_LOST = 3  # probes on the idle path, of 75; fewer tell nothing
 _UNEVEN = 0.7  # the rate of one direction, of the other's; or of one in company, of it alone
 # Limits of hosts, which two directions share.
 _OF_HOSTS = frozenset(("sender_cpu", "receiver_slow"))
@@ -14192,6 +14194,7 @@ class Advice:
         self._by_place = {}  # by code and end
         self._by_server(ran)
         self._by_mtu(summary["mtu"] or {}, 60 if ":" in (summary["address"] or "") else 40)
+        self._by_idle_loss(summary["idle"] or {})
         for row in self._rows:
             self._by_findings(row)
         self._by_queues(summary)
@@ -14231,6 +14234,14 @@ class Advice:
                           least, " and ".join(way for _, way in holes),
                           "; TCP's segments fit, others may not" if fits else "", least,
                           least - headers), needed=not fits)
+
+    def _by_idle_loss(self, idle):
+        """What vanishes while nothing else is under way: no queue does that."""
+        lost, sent = idle.get("lost", 0), idle.get("sent", 0)
+        if lost >= max(_FEW_LOST, _THRESHOLDS["loss"] * sent):
+            self._add("idle_loss", "Of %d probes that met no traffic of the test %d vanished (up"
+                      " %d, down %d): look at cables, optics, Wi-Fi, and what else fills the path."
+                      % (sent, lost, idle.get("lost_up", 0), idle.get("lost_down", 0)))
 
     def _by_findings(self, row):
         for found in [row.get("limit")] + row.get("notes", []):
@@ -16047,7 +16058,7 @@ class SurveyTextRenderer(TextRenderer):
         """Return the lines of a text, those behind the first one set in below it."""
         import textwrap
         return textwrap.wrap(text, self._WIDTH, initial_indent=head, break_long_words=False,
-                             subsequent_indent=" " * min(len(head), 4), break_on_hyphens=False)
+                             subsequent_indent="    ", break_on_hyphens=False)
 
     # The parts of the screen
 

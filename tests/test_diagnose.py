@@ -418,6 +418,15 @@ class Summaries(unittest.TestCase):
         documents[1]["end"]["pyperf3"]["verdict"] = [finding("network", "down", advice=None)]
         self.assertEqual(self.codes(self.summarize(*documents)), ["one_way"])
 
+    def test_loss_without_a_load(self):
+        for lost, codes in ((2, []), (3, ["idle_loss"])):
+            idle = dict(latency()["idle"], sent=75, lost=lost, lost_up=0, lost_down=lost)
+            summary = self.summarize(*self.healthy(latency=dict(latency(), idle=idle)))
+            self.assertEqual(self.codes(summary), codes)
+            self.assertEqual(summary["healthy"], not codes)
+        self.assertIn("of 75 probes that met no traffic of the test 3 vanished (up 0, down 3)",
+                      summary["advice"][0]["text"].lower())
+
     def test_both_ways_are_less_than_one(self):
         documents = self.healthy()
         documents[2] = document((8e6, 2e6), latency=latency())
