@@ -14167,8 +14167,8 @@ def way_of(row):
 _MOST_USEFUL = (
     "server_gone", "mtu_black_hole", "duplex", "slow_port", "receiver_window", "send_buffer",
     "clamped_window", "receiver_slow", "starved", "application", "udp_receiver", "udp_sender",
-    "policer", "idle_loss", "random_loss", "queue", "datagram_loss", "one_way", "short_queue", "sender_cpu",
-    "hidden_queue", "udp_default", "ramp", "sender_rate")
+    "policer", "idle_loss", "random_loss", "queue", "datagram_loss", "one_way", "short_queue",
+    "sender_cpu", "hidden_queue", "udp_default", "ramp", "sender_rate")
 # Those that a path that does well may have, too.
 _HINTS = frozenset(("one_way", "short_queue", "sender_cpu", "hidden_queue", "udp_default", "ramp",
                     "sender_rate"))
