@@ -14267,32 +14267,35 @@ class Advice:
 
     def _by_queues(self, summary):
         """What waits in the path: the devices in front of a slow link are to keep it short."""
-        added = {}
-        for row in self._rows:
-            wait = self._queue(row)
-            if wait is not None:
-                added[way_of(row)] = wait, row.get("rate_bps", 0.0)
+        added = {way_of(row): (self._queue(row), row) for row in self._rows}
+        added = {way: pair for way, pair in added.items() if pair[0] is not None}
+        alone = [added[way] for way in ("up", "down") if way in added]
         # With both directions full a round trip meets two queues.
-        alone = {way: pair for way, pair in added.items() if way in ("up", "down")}
-        long = {way: pair for way, pair in alone.items() if pair[0] >= _LONG_QUEUE}
-        both = max([pair[0] for way, pair in added.items() if way not in alone] or [0.0])
-        worst = max([pair[0] for pair in alone.values()] + [both / 2])
+        both = max([wait for wait, row in added.values() if row["phase"] == "both"] or [0.0])
+        long = [pair for pair in alone if pair[0] >= _LONG_QUEUE]
+        worst = max([wait for wait, row in alone] + [both / 2])
         fix = ("switch on SQM (cake, fq_codel) on the device before the slowest link, most often"
                " the router")
         if long:
             self._add("queue", "Full, the path adds %s: %s, at just below %s." % (
-                " and ".join("%.0f ms %s" % (long[way][0], way) for way in long), fix,
-                " and ".join("%s %s" % (_rate_text(long[way][1]), way) for way in long)))
+                " and ".join("%.0f ms %s" % (wait, row["phase"]) for wait, row in long), fix,
+                " and ".join("%s %s" % (_rate_text(row["rate_bps"]), row["phase"])
+                             for wait, row in long)))
         elif worst >= _LONG_QUEUE:
             self._add("queue", "With both directions full the path adds %.0f ms: %s." % (
                 both, fix))
         elif worst >= _SOME_QUEUE:
             self._add("short_queue", "Full, the path adds %.0f ms a way: SQM (cake, fq_codel)"
                       " before the slowest link makes it less." % worst)
-        elif str(summary["congestion"]).startswith("bbr") and any(
-                row.get("limit") and row["limit"]["code"] in ("queue", "network")
-                for row in self._rows) and all(
-                    note["code"] != "same_host" for note in summary["notes"]):
+        elif added:
+            self._by_hidden_queue(summary)
+
+    def _by_hidden_queue(self, summary):
+        """Where nobody sees a queue since one congestion control hardly makes any."""
+        codes = {(row.get("limit") or {}).get("code") for row in self._rows}
+        on_this_host = any(note["code"] == "same_host" for note in summary["notes"])
+        if (str(summary["congestion"]).startswith("bbr") and codes & {"queue", "network"}
+                and not on_this_host):
             self._add("hidden_queue", "%s keeps queues short: other senders may see longer ones"
                       " (-C cubic)." % summary["congestion"])
 
