@@ -16076,8 +16076,9 @@ class SurveyTextRenderer(TextRenderer):
             data["server"] or "an iperf3")
         lines = self._wrap("", "Diagnosis of %s, port %d, %s" % (place, data["port"], stamp))
         lines += self._wrap("", what) if data["protocol"] else []
-        lines += self._wrap("", " ".join(" ".join(
-            mtu_lines(data["mtu"] or {"reason": "the first test did not come that far"})).split()))
+        texts = mtu_lines(data["mtu"]) if data["mtu"] else [
+            "Path MTU: unknown: the first test did not come that far."]
+        lines += self._wrap("", " ".join(" ".join(texts).split()))
         return lines + self._wrap("", "Latency when idle: " + self._idle_text(data))
 
     @staticmethod
