@@ -16034,7 +16034,7 @@ class SurveyTextRenderer(TextRenderer):
 
     def _on_diagnose(self, event):
         data = event["data"]
-        if not any("rate_bps" in row for row in data["rows"]) and not data["mtu"]:
+        if not (data["mtu"] or data["idle"] or any("rate_bps" in row for row in data["rows"])):
             return []  # nothing is known but the error
         top = self._head(data) + [""] + self._table(data)
         limits, advice = self._limits(data), self._advice(data)
