@@ -3059,7 +3059,7 @@ def families(settings):
 _REFUSALS = (errno.ENOSYS, errno.EPERM, errno.EACCES)  # of a sandbox, of what Python offers
 
 
-def cangather_probe(sock):
+def can_gather(sock):
     """Return whether several blocks may go in one call, of which an empty one is tried."""
     try:
         sock.sendmsg([])
@@ -9267,7 +9267,7 @@ class TcpSender(StreamLoop):
         if self.payload:
             return ZeroCopySource(self.connection, self.payload, length)
         return BlockSource(self.connection, self._block,
-                           self.plan.send if cangather_probe(self.sock) else length)
+                           self.plan.send if can_gather(self.sock) else length)
 
     def _await_acknowledgement(self):
         """Wait until the other end's kernel has had everything, as long as that goes on."""
@@ -11592,7 +11592,7 @@ class PathMtu:
 
     def __init__(self, control, test):
         self._control, self._test, self._settings = control, test, control.settings
-        self._remote = test.remote_host or {}
+        self._remote = dict(test.remote_host or {}, **control.probes or {})
         self._device_mtu = None  # of this host's device
         self._until = 0.0
 
@@ -13064,7 +13064,8 @@ class ControlConnection(Debugging):
         self.settings = settings
         self.sock = self.address = self.cookie = self.keepalive = self.tls = None
         self.own_addresses = {}
-        self.probes = None  # the token of a server that answers probes, and whether to UDP
+        # Of a server that answers probes: the token, whether to UDP, what its TCP knows of this.
+        self.probes = None
         self.waits_for_absent = True  # not only for a busy server, with --wait
         self._loop, self.emit = loop, emit
         self._context = None  # of TLS
@@ -13290,8 +13291,8 @@ class ControlConnection(Debugging):
         token = probes.get("token") if isinstance(probes, dict) else None
         good = isinstance(token, str) and len(token) == COOKIE_SIZE - 1 and not token.strip(
             COOKIE_LETTERS)
-        return {"token": token.encode("ascii") + b"\0", "udp": probes.get("udp") is True
-                } if good else None
+        return dict(probes, token=token.encode("ascii") + b"\0",
+                    udp=probes.get("udp") is True) if good else None
 
     def or_server_error(self, step):
         """Run a step (a generator); if it fails, prefer what the server has to say about it."""
@@ -15447,10 +15448,10 @@ class Conversation(Debugging):
     def _tell_facts(self):
         """Tell the client, which asked for it, what this end knows of its host, in a task."""
         device = self.settings.bind_dev or route_device(self._peer)
-        document = dict(host_facts(device), version=__version__, **segment_facts(self.control))
+        document = dict(host_facts(device), version=__version__)
         if self._parameters.facts.probes:
             self._probes = ProbeService(self, self._test)
-            document["probes"] = self._probes.facts()
+            document["probes"] = dict(self._probes.facts(), **segment_facts(self.control))
             self._clock.stepped += PROBING_TIME
         self._debug_document("send_facts", document)
         yield from write_small(self.control, encode_state(FACTS) + encode_frame(document),
