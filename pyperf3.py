@@ -9943,7 +9943,7 @@ class Reflector(ProbeLoop):
             if error.cause == TOO_LARGE_HERE:
                 refused = True
                 self._refusal = REFUSED_HERE, min(error.mtu, MAX_PACKET), b""
-            elif error.cause == TOO_LARGE:
+            elif error.cause == TOO_LARGE and error.host:
                 family = _AF_INET6 if ":" in error.host else socket.AF_INET
                 self._refusal = (REFUSED_ON_THE_WAY, min(error.mtu, MAX_PACKET),
                                  socket.inet_pton(family, error.host))

@@ -71,6 +71,8 @@ class Paths(unittest.TestCase):
         with support.Program((sys.executable, "-S", "-c", "while True: pass")):
             for (name,), left in support.together(
                     lambda name: run_scene(name, "-J"), [(name,) for name in sorted(LIMITS)]):
+                if name == "stalls" and "timeouts" not in codes(verdict_of(left)):
+                    left = run_scene(name, "-J")  # by luck there may be none in five seconds
                 self.check(name, left)
 
     def test_a_real_server(self):
