@@ -10291,7 +10291,6 @@ class UdpArrivals(Arrivals):
         """
         Arrivals.__init__(self, transport, conversation)
         self._clients = {conversation.host}  # addresses
-        self._count = transport.parameters.stream_count()  # of sockets to make
         self._ports = conversation.resources.ports  # a hello may come to any of those
         self._answered = {}  # address: when it was answered last
         self._known = {}  # address of a stream's other end: its socket
@@ -10380,7 +10379,7 @@ class UdpArrivals(Arrivals):
         if not self.expects(address):
             self._note_stranger(data, address)
             return
-        new, places = address not in self._known, self._count
+        new, places = address not in self._known, self.places()
         try:
             if new:
                 if len(self._known) >= places:
@@ -10400,6 +10399,10 @@ class UdpArrivals(Arrivals):
                 self._delayed.setdefault(address, (data, now))
             if error.errno not in PASSING_ERRORS or now - since > HELLO_TIMEOUT:
                 self._failure = error if isinstance(error, IperfError) else IperfError(204, error)
+
+    def places(self):
+        """Return how many sockets there may be."""
+        return self._transport.parameters.stream_count()
 
     def _note_stranger(self, data, address):
         """Remember a hello from where the client was not seen to be."""
@@ -10461,7 +10464,9 @@ class ProbePort(UdpArrivals):
         self._token, self._classes = token, transport.parameters.facts.probes
         self._first = collections.defaultdict(list)  # socket: what came before its worker began
         UdpArrivals.__init__(self, transport, conversation)
-        self._count = len(self._classes) + self._MORE
+
+    def places(self):
+        return len(self._classes) + self._MORE
 
     def _open(self):
         return open_datagram_socket(self._family, self._place, self._conversation.settings.bind_dev)

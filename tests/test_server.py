@@ -236,7 +236,7 @@ class Talk(Pieces):
             yield from state()
             self.assertTrue(conversation.takes(conversation.cookie, False))
             self.assertFalse(conversation.takes(conversation.cookie, True))
-            conversation.offer(stream)
+            conversation.offer(stream, conversation.cookie)
             self.loop.wake(conversation.task)
             self.assertFalse(conversation.awaits_stream())
             yield from state()
