@@ -11597,7 +11597,9 @@ class PathMtu:
 
     def __init__(self, control, test):
         self._control, self._test, self._settings = control, test, control.settings
-        self._remote = dict(test.remote_host or {}, **control.probes or {})
+        told = dict(test.remote_host or {}, **control.probes or {})
+        self._remote = {name: value for name, value in told.items()
+                        if name == "system" or (isinstance(value, int) and value > 0)}
         self._device_mtu = None  # of this host's device
         self._until = 0.0
 

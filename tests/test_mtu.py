@@ -174,6 +174,18 @@ class Loopback(support.ServerCase):
                                          b"p3re" + os.urandom(chance.randrange(200))])
         self.assertIn("no probe was answered", mtu["reason"])
 
+    def test_facts_that_cannot_be(self):
+        """What a server tells of its device may be anything; the search goes on."""
+        for value in ('"x"', "[1, 2]", "-5", "1", "True", "1e9", "2 ** 60", "{}"):
+            program = support.driver("import pyperf3\npyperf3.device_mtu = lambda device: %s\n"
+                                     "pyperf3.segment_facts = lambda sock: dict.fromkeys("
+                                     "('snd_mss', 'advmss', 'pmtu', 'snd_wnd'), %s)" % (
+                                         value, value))
+            with self.subTest(value=value):
+                left = self.client(self.serve(program=program), "--mtu", "-J", "-4")
+                self.assertEqual((left.code, left.err), (0, ""), left.out)
+                self.assertEqual(mtu_of(left)["up"]["mtu"], 65535)
+
     def test_answers_that_cannot_be(self):
         """What says that it had another size, or has one that was not asked for, is none."""
         def answer(data):
