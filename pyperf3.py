@@ -16138,7 +16138,7 @@ class SurveyTextRenderer(TextRenderer):
             latency = {}  # without a load they tell nothing
         grade = latency.get("grade") or "-"
         if latency.get("increase_ms") is not None:
-            grade += " (%+.0f ms)" % latency["increase_ms"]
+            grade += " (%+d ms)" % round(latency["increase_ms"])
         rpm = "-"
         if latency.get("rpm"):  # millions of a path within a host
             rpm = "%s%d %s" % (">" * (latency["rpm"] > 9999), min(9999, latency["rpm"]),
