@@ -421,7 +421,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.limit(dict(gone, backoff=0), rate=0.0), "unknown")
         # A link that went down carried much before.
         self.assertEqual(self.limit(dict(gone, delivered=43000), rate=0.0), "unknown")
-        self.assertEqual(self.limit(dict(gone, delivered=4), rate=23.0), "network")
+        self.assertEqual(self.limit(dict(gone, delivered=5), rate=23.0), "network")
 
     def test_datagrams(self):
         test = dict(protocol="UDP", target_bitrate=100 * MEGA)
