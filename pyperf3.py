@@ -11456,7 +11456,7 @@ class SizeProber:
 
     def _listen(self, deadline):
         """Take in the answers that come, in a task, until the deadline."""
-        while True:
+        while time.monotonic() < deadline:  # whatever comes without an end
             self._take()
             if (yield Wait(self.packets.sock, READ, deadline)) == TIMED_OUT:
                 break
@@ -11464,7 +11464,7 @@ class SizeProber:
 
     def _take(self):
         """Take in the answers that came, and what routers say."""
-        while True:
+        for _ in range(_TURN):
             data = self.packets.receive()
             if data is None:
                 break
@@ -11822,7 +11822,10 @@ class SystemProber:
             if self.packets.send(data):
                 numbers[data[:4]] = at
         deadline = time.monotonic() + self._patience
-        while causes[0] is None:
+        while causes[0] is None and time.monotonic() < deadline:
+            for _ in range(_TURN):  # nobody was to answer; unread it would look like an error
+                if self.packets.receive() is None:
+                    break
             self.packets.look()
             for error in self.packets.errors:
                 if error.data[:4] in numbers and error.cause in (NO_PORT, TOO_LARGE):
@@ -13495,7 +13498,7 @@ class Probing:
         for _ in range(self._TRIES):
             sock.send(encode_probe(self._control.probes["token"], ACK, group, 0))
             again = time.monotonic() + wait
-            while (yield Wait(sock, READ, again)) == READY:
+            while time.monotonic() < again and (yield Wait(sock, READ, again)) == READY:
                 with suppress(BlockingIOError):
                     data = gather_probe(sock, rest) if in_pieces else sock.recv(MAX_PROBE)
                     if data and decode_reply(data):

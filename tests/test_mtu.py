@@ -1,5 +1,6 @@
 """The MTU of a path (--mtu, --min-mtu): routers, black holes, losses, liars, no probes."""
 
+import itertools
 import os
 import random
 import socket
@@ -173,6 +174,15 @@ class Loopback(support.ServerCase):
         mtu = self.against(lambda data: [os.urandom(chance.randrange(200)),
                                          b"p3re" + os.urandom(chance.randrange(200))])
         self.assertIn("no probe was answered", mtu["reason"])
+
+    def test_datagrams_that_nobody_asked_for(self):
+        """One that nobody read kept a client busy for ever, and so did any number without end."""
+        begin = time.monotonic()
+        mtu = self.against(lambda data: [b"x"], udp=False)
+        self.assertEqual(mtu["up"]["reason"], "the server's system does not answer")
+        for udp in (False, True):
+            self.against(lambda data: itertools.repeat(b"x" * 64, 10 ** 6), udp=udp)
+        self.assertLess(time.monotonic() - begin, 40.0)
 
     def test_facts_that_cannot_be(self):
         """What a server tells of its device may be anything; the search goes on."""

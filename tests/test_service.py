@@ -88,8 +88,9 @@ class Daemon(Live):
             "-s", "-D", "-p", port, "-I", "pid", "--logfile", "log") + arguments
         left = support.run(command, cwd=self.folder, **more)
         self.assertEqual((left.out, left.err, left.code), ("", "", 0), left)
-        support.wait_until(lambda: os.path.exists(self.path("pid")) and self.read("pid"), "pid")
-        pid = int(self.read("pid"))
+        name = [value for word, value in zip(command, command[1:]) if word == "-I"][-1]
+        support.wait_until(lambda: os.path.exists(self.path(name)) and self.read(name), "pid")
+        pid = int(self.read(name))
         self.addCleanup(self.end, pid)
         support.wait_until(lambda: support.listens(port), "listener")
         return pid, port
