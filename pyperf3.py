@@ -6422,6 +6422,8 @@ class LatencyFigures:
 
     def begin_load(self, number, settled):
         """Begin the load. number: of the next probe; settled: without a beginning to leave out."""
+        if self.early is None:  # those of the idle path are no interval's
+            self._interval = Samples(array.array("d"), 2048)
         self.early = self.early or ProbePhase(number)
         self.loaded = ProbePhase(number) if settled else None
 
@@ -10081,8 +10083,9 @@ class Prober(ProbeLoop):
         """Take in a reply. stamp: when it came, seconds of the clock, None if nobody knows."""
         now, clock = time.monotonic(), time.time()
         reply = decode_reply(data)
-        # Each counts once, the first time.
-        sent = reply and reply.group == group and self._sent[group].pop(reply.sequence, None)
+        # Each counts once, the first time; an ACK may be a late answer to the first try.
+        sent = reply and reply.kind == ECHO and reply.group == group and self._sent[group].pop(
+            reply.sequence, None)
         if not sent:
             return
         moment, left, late = sent
@@ -14640,6 +14643,8 @@ class ProbeService:
 
     def offer(self, sock):
         """Take such a connection."""
+        with suppress(IperfError, OSError):
+            set_no_delay(sock)  # else a reply waits for the acknowledgement of the one before
         self._start(TcpReflector, sock)
 
     def end_set_up(self):
