@@ -11534,7 +11534,7 @@ class SizeProber:
             if self.answered and now >= again and not batch[-1].passed:  # or it could tell
                 again = now + 2 * _OVERTAKING
                 batch += filter(None, [self._send(kind, self.small)])
-            due = min(end, again)
+            due = min(end, again) if self.answered and not batch[-1].passed else end
             passed_at = None  # when the answer to one that was sent later came
             for packet in reversed(batch):
                 if packet.passed:
