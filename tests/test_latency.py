@@ -638,7 +638,8 @@ class Liars(unittest.TestCase):
                 now = int(begin * 1e9)
                 reply = pyperf3.encode_reply(pyperf3.ProbeReply(
                     chance.choice((1, 1, 1, 2, 200)), chance.choice((0, 0, 0, 1, 9)),
-                    chance.randrange(256), chance.randrange(256), prober.slots.sent, chance.randrange(2 ** 32),
+                    chance.randrange(256), chance.randrange(256), prober.slots.sent,
+                    chance.randrange(2 ** 32),
                     chance.choice((now, now, 0, -1, 2 ** 63 - 1)),
                     chance.choice((now, now + 1000, 0, -2 ** 63, 2 ** 62)),
                     chance.choice((0, -1, 2 ** 63 - 1)), *[chance.randrange(2 ** 32)] * 4,
