@@ -1162,6 +1162,8 @@ _REFUSED = (
     (lambda s: s.tls_key is not None and s.tls_cert is None, 903,
      {"cause": "--tls-key goes with --tls-cert"}),
     (lambda s: len(s.probe_dscp) > MAX_PROBE_CLASSES, 915),
+    (lambda s: s.probe_rate * len(s.probe_dscp) > MAX_PROBE_RATE, 912,
+     {"remark": "of all classes together"}),
     (lambda s: s.is_client and s.quic_iw and not s.quic, 905,
      {"cause": "--quic-iw goes with --quic"}),
     (lambda s: s.is_client and s.quic_secrets and not s.quic, 905,
@@ -1173,7 +1175,7 @@ _REFUSED = (
 _EXCLUDES = (
     ("tls", 904, ("udp", "sctp", "zerocopy", "skip_rx_copy")),
     ("quic", 906, ("udp", "sctp", "zerocopy", "skip_rx_copy", "mptcp", "connect_only")),
-    ("connect_only", 917, ("mtu", "min_mtu")),
+    ("connect_only", 917, ("mtu", "min_mtu", "latency", "max_latency", "min_rpm", "min_grade")),
     ("diagnose", 919, ("reverse", "bidirectional", "bytes", "blocks", "file", "connect_only",
                        "cport")),
 )
@@ -10288,6 +10290,8 @@ class UdpArrivals(Arrivals):
     Each stream gets a connected socket of its own; the port's own socket only ever sees hellos.
     """
 
+    for_streams = True
+
     def __init__(self, transport, conversation):
         """Open the port at the address that the client used for its control connection.
 
@@ -10341,7 +10345,8 @@ class UdpArrivals(Arrivals):
             self._looked = now
             for address, sock in self._known.items():
                 self._answer_again(sock, address)
-        if (self._stranger and not self._known and len(self._ports) == 1
+        alone = sum(port.for_streams for port in self._ports) == 1
+        if (self._stranger and not self._known and alone
                 and now - self._stranger[2] > 4 * HELLO_INTERVAL):
             # Nothing came from where the control connection comes from: an address translator
             # has two addresses, perhaps.
@@ -10365,7 +10370,7 @@ class UdpArrivals(Arrivals):
         for port in self._ports:
             if port.expects(address) and port.knows(data):
                 return port
-        return self
+        return next((port for port in [self] + self._ports if port.knows(data)), self)
 
     def knows(self, data):
         """Return whether a datagram may be for this one, and not another of the same client's."""
@@ -10461,6 +10466,7 @@ class UdpArrivals(Arrivals):
 class ProbePort(UdpArrivals):
     """The same for a client's probes: the first one from an address makes a socket for them."""
 
+    for_streams = False
     _MORE = 2  # sockets than there are classes: of a search for the path's MTU, of another try
 
     def __init__(self, transport, conversation, token):

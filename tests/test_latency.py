@@ -252,7 +252,9 @@ class Checks(unittest.TestCase):
                       "--max-latency 5ms:p101", "--min-grade E", "--min-grade x", "--min-rpm 0",
                       "--probe-rate 0", "--probe-rate 1001", "--probe-size 63",
                       "--probe-size 1473", "--probe-dscp 64",
-                      "--probe-dscp 0 --probe-dscp 1 --probe-dscp 2"):
+                      "--probe-dscp 0 --probe-dscp 1 --probe-dscp 2",
+                      "--probe-rate 501 --probe-dscp 0 --probe-dscp 1",
+                      "--latency --connect-only", "--min-rpm 5 --connect-only"):
             with self.subTest(words):
                 left = support.run(support.OURS + ("-c", "192.0.2.1") + tuple(words.split()))
                 self.assertEqual((left.code, left.out), (1, ""))
@@ -383,6 +385,25 @@ class Pairs(unittest.TestCase):
                 self.assertEqual(latency_of(left)["source"], "udp", line)
             program.signal()
             program.finish(20.0)
+
+
+class Translated(support.ServerCase):
+    """A client whose datagrams come from another address than its control connection."""
+
+    def test_streams_were_not_known_while_probes_were_waited_for(self):
+        program = support.driver("""
+import pyperf3
+real = pyperf3.datagram_socket
+def other(family):
+    sock = real(family)
+    sock.bind(("127.0.0.2", 0))
+    return sock
+pyperf3.datagram_socket = other
+""")
+        left = support.run(program + ("-c", "127.0.0.1", "-p", self.serve(), "-u", "-t", "1",
+                                      "--latency", "-J"))
+        self.assertEqual((left.code, left.err), (0, ""), left.out)
+        self.assertEqual(latency_of(left)["source"], "tcp")  # the probes' address is not known
 
 
 class OverTcp(support.ServerCase):
