@@ -2469,7 +2469,7 @@ _IP_RECVTOS = getattr(socket, "IP_RECVTOS", 13 if _LINUX else None)
 _IPV6_RECVTCLASS = getattr(socket, "IPV6_RECVTCLASS", 66 if _LINUX else None)
 _MSG_ERRQUEUE = getattr(socket, "MSG_ERRQUEUE", 0x2000)  # Linux
 # Linux (linux/in.h, in6.h): who may fragment, whether the error queue is used, the MTU.
-_IP_MTU_DISCOVER, _IP_RECVERR = 10, 11
+_IP_MTU_DISCOVER, _IP_RECVERR, _IP_MTU = 10, 11, 14
 _IPV6_MTU_DISCOVER, _IPV6_RECVERR, _IPV6_MTU = 23, 25, 24
 _PMTUDISC_DONT, _PMTUDISC_PROBE = 0, 3  # let all fragment; never fragment, ask no cached MTU
 _LEAST_MTU_6 = 1280  # bytes, of IPv6
@@ -2709,20 +2709,23 @@ def set_flow_label(sock, place):
 
 def forbid_fragments(sock):
     """Set the Do-Not-Fragment flag of what a socket sends over IPv4. Raises IperfError 145."""
-    if sock.family != socket.AF_INET:
-        return
-    for platform, option, value in _DONT_FRAGMENT:
-        if sys.platform.startswith(platform) and _try_option(sock, socket.IPPROTO_IP, option,
-                                                             value):
-            return
-    raise IperfError(145)
+    if sock.family == socket.AF_INET and not _set_dont_fragment(sock):
+        raise IperfError(145)
+
+
+def _set_dont_fragment(sock):
+    """Set that flag, of IPv4; returns whether the system can."""
+    return any(sys.platform.startswith(platform)
+               and _try_option(sock, socket.IPPROTO_IP, option, value)
+               for platform, option, value in _DONT_FRAGMENT)
 
 
 def path_mtu(sock):
     """Return the MTU of a connected socket's path as far as Linux knows it, else 0."""
-    level, option = (_IPPROTO_IPV6, 24) if sock.family == _AF_INET6 else (socket.IPPROTO_IP, 14)
+    level, option = (_IPPROTO_IPV6, _IPV6_MTU) if sock.family == _AF_INET6 else (
+        socket.IPPROTO_IP, _IP_MTU)
     try:
-        return sock.getsockopt(level, option) if _LINUX else 0  # IPV6_MTU, IP_MTU
+        return sock.getsockopt(level, option) if _LINUX else 0
     except OSError:
         return 0
 
@@ -2888,9 +2891,7 @@ def keep_whole(sock):
     wide = sock.family == _AF_INET6
     if not _LINUX:
         if not wide:
-            return any(sys.platform.startswith(platform)
-                       and _try_option(sock, socket.IPPROTO_IP, option, value)
-                       for platform, option, value in _DONT_FRAGMENT)
+            return _set_dont_fragment(sock)
         return _try_option(sock, _IPPROTO_IPV6, 14 if os.name == "nt" else 62, 1)  # IPV6_DONTFRAG
     # One of IPv6 may carry IPv4, too.
     done = _try_option(sock, socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_PROBE)
@@ -3342,6 +3343,12 @@ def tcp_info(sock):
         return None
 
 
+def round_trip(sock):
+    """Return the smoothed round-trip time of a TCP connection in seconds, 0.0 if unknown."""
+    info = tcp_info(sock)
+    return info.rtt / 1e6 if info else 0.0
+
+
 def segment_facts(sock):
     """Return what a TCP connection may send in a segment, {} where nobody knows."""
     info = tcp_info(sock)
@@ -3471,8 +3478,7 @@ def host_facts(device):
 
     Bytes; the speed in Mbit/s. Without what this system does not tell.
     """
-    facts = collections.OrderedDict(pyperf3=__version__, cores=os.cpu_count() or 1,
-                                    system=sys.platform[:16])
+    facts = collections.OrderedDict(cores=os.cpu_count() or 1, system=sys.platform[:16])
     if hasattr(os, "uname"):
         facts["kernel"] = os.uname().release[:64]
     for name in ("rmem_max", "wmem_max"):
@@ -6419,14 +6425,17 @@ class LatencyFigures:
 
     def __init__(self):
         self.idle, self.early, self.loaded = ProbePhase(), None, None
-        self._interval = Samples(array.array("d"), 2048)
+        self._begin_interval()
         self._told, self._reply = None, None  # the newest sample; that of the last interval
+
+    def _begin_interval(self):
+        self._interval = Samples(array.array("d"), 2048)
 
     def begin_load(self, number, settled):
         """Begin the load. number: of the next probe; settled: without a beginning to leave out."""
-        if self.early is None:  # those of the idle path are no interval's
-            self._interval = Samples(array.array("d"), 2048)
-        self.early = self.early or ProbePhase(number)
+        if self.early is None:
+            self.early = ProbePhase(number)
+            self._begin_interval()  # what came on the idle path is no interval's
         self.loaded = ProbePhase(number) if settled else None
 
     def add(self, sample):
@@ -6454,7 +6463,7 @@ class LatencyFigures:
             median, longest = self._interval.percentiles(0.5, 1.0)
             row["latency_p50_ms"], row["latency_max_ms"] = round(median, 4), round(longest, 4)
         row["latency_samples"] = len(self._interval.values)
-        self._interval = Samples(array.array("d"), 2048)
+        self._begin_interval()
         if told is not None and told.bytes:
             received = int(told.bytes - (before.bytes if before else 0))
             row["received_bytes"] = received
@@ -7525,10 +7534,10 @@ def check_figures(limits, end, sums):
     """
     checks = []
     for limit in limits:
-        found = limit.name in _OF_PATH
-        if found:
+        if limit.name in _OF_PATH:
             checks.append(_check(limit, limit.direction, end, "", None))
             continue
+        found = False
         for suffix, totals in zip(DIRECTIONS, sums):
             direction = "up" if totals.sender else "down"
             if limit.direction in (None, direction):
@@ -10974,8 +10983,7 @@ class Udp(OverUdp):
         """Say hello on the socket of stream `index` until the server answers, in a task."""
         parameters, data = self.parameters, HELLO
         # differs: iperf3 says it once, and waits for 30 s.
-        info = tcp_info(client.control.sock)
-        interval = max(HELLO_INTERVAL, 4e-6 * info.rtt if info else 0)
+        interval = max(HELLO_INTERVAL, 4 * round_trip(client.control.sock))
         deadline = time.monotonic() + max(HELLO_TIMEOUT, 8 * interval)
         begin, refusals, trouble = time.monotonic(), 0, None
         while refusals < 5:
@@ -11380,8 +11388,7 @@ class PacketSocket:
     """A UDP socket to the server whose datagrams nobody may fragment.
 
     headers: bytes of a packet that are none of a datagram's payload; limit: the largest packet
-    that this host can send; routers: who said that packets were too large, by the MTU behind them;
-    broken: an OSError after which nothing more is sent.
+    that this host can send; routers: who said that packets were too large, by the MTU behind them.
     """
 
     def __init__(self, sock, limit):
@@ -11641,27 +11648,23 @@ class PathMtu:
 
     def _open(self):
         """Return a UDP socket to the server, in a task. Raises IperfError."""
-        family, _, _, _, place = self._control.address
-        local = self._control.own_addresses.get(family, (None,))[0]
-        if plain_address(place)[0] != place[0] and not local:  # of IPv4, mapped
-            family, place = socket.AF_INET, plain_address(place)
-        return (yield from connect((family, None, None, None, place), local,
-                                   self._settings.bind_dev, time.monotonic() + _SEARCH_TIME, 203,
-                                   lambda sock: set_tos(sock, self._settings.tos),
-                                   make=datagram_socket))
+        address = self._control.address
+        place = plain_address(address[4])
+        if place[0] != address[4][0] and not self._settings.bind:  # of IPv4, mapped
+            address = (socket.AF_INET,) + address[1:4] + (place,)
+        return (yield from self._control.dial_again(
+            lambda sock: set_tos(sock, self._settings.tos), datagram_socket, address))
 
     # A server that answers probes
 
     def _by_probes(self, found, packets):
-        info = tcp_info(self._control.sock)
-        rtt = info.rtt / 1e6 if info else 0.0
-        prober = SizeProber(packets, self._control.probes["token"], rtt)
+        prober = SizeProber(packets, self._control.probes["token"], round_trip(self._control.sock))
         greeting = yield from prober.greet()
         self._until += min(_LONG_SEARCH, 14 * prober.rtt)
         if not prober.answered:
             found["reason"] = "no probe was answered: UDP may be filtered on the way"
             return
-        guesses = {1280, 1500}
+        guesses, info = {1280, 1500}, tcp_info(self._control.sock)
         if info and info.snd_mss > 0:  # whoever clamps it knows why
             guesses.add(info.snd_mss + self._segment_headers(info))
         up = yield from self._search(prober, ACK, packets.limit, guesses, greeting)
@@ -11732,9 +11735,7 @@ class PathMtu:
         if self._test.transport.takes_turns:  # a datagram would be taken for a stream's first
             found["up"] = {"mtu": None, "reason": "the server's UDP port is the test's own"}
             return
-        info = tcp_info(self._control.sock)
-        rtt = info.rtt / 1e6 if info else 0.0
-        asker = SystemProber(packets, max(_PROBE_PATIENCE, 4 * rtt))
+        asker = SystemProber(packets, max(_PROBE_PATIENCE, 4 * round_trip(self._control.sock)))
         passed = yield from asker.ask(packets.limit, 3)
         told = [mtu for mtu in packets.routers if asker.small < mtu < packets.limit]
         for size in [min(told)] if told else (1280, 1400) if passed is False else ():
@@ -11778,8 +11779,7 @@ class PathMtu:
         pairs = ((info.snd_mss, remote.get("advmss"), info.pmtu, info.snd_wnd),
                  (remote.get("snd_mss"), info.advmss, remote.get("pmtu"), remote.get("snd_wnd")))
         known = [(mss, min(announced, pmtu - headers)) for mss, announced, pmtu, window in pairs
-                 if all(isinstance(each, int) and each > 0
-                        for each in (mss, announced, pmtu, window))
+                 if all(each and each > 0 for each in (mss, announced, pmtu, window))
                  and window // 2 >= min(announced, pmtu - headers)]
         if any(mss < least for mss, least in known):
             found["clamped"] = True
@@ -12078,9 +12078,11 @@ class Amount:
             if waiting:
                 stirred = now
             if count >= due:
-                # Several streams count together, and may have sent a few blocks more.
+                # Several streams count together, and may have sent a few blocks more; iperf3 3.9
+                # sends ten at a time.
                 reached = reached or now
-                if len(receivers) == 1 or now - stirred > 0.01 or now - reached > 1.0:
+                exact = count == due and len(receivers) == 1 and not waiting
+                if exact or now - stirred > 0.01 or now - reached > 1.0:
                     return
             # A worker that has to wait for a CPU takes its time.
             elif now - changed > 2.0 or (now - stirred > 0.1 and self._transport.queues):
@@ -13037,6 +13039,11 @@ class Driver(Debugging):
         self._events.append(event)
         return event
 
+    def _take_events(self):
+        """Yield the events that were emitted."""
+        while self._events:
+            yield self._events.popleft()
+
 
 ###############################################################################
 # client ######################################################################
@@ -13228,6 +13235,17 @@ class ControlConnection(Debugging):
                 error.remark = "%s from %s" % (place_text(address[4]), name)
                 raise
         return own
+
+    def dial_again(self, prepare, make=stream_socket, address=None):
+        """Connect one more socket to the server, from where this connection comes, in a task.
+
+        prepare, make: of connect(); address: the server's, if not the one that answered. Raises
+        IperfError 203.
+        """
+        address = address or self.address
+        local = self.own_addresses.get(address[0], (None,))[0]
+        return (yield from connect(address, local, self.settings.bind_dev,
+                                   time.monotonic() + STEP_TIMEOUT, 203, prepare, make=make))
 
     def secure(self, sock, deadline, step, hint=""):
         """Set up TLS on a connection to the server, in a task; returns the TlsSocket.
@@ -13433,15 +13451,16 @@ class Probing:
 
     def __init__(self, control, test):
         self._control, self._test = control, test
-        self._settings, self._classes = test.settings, test.settings.probe_classes
+        self._classes = test.settings.probe_classes
 
     def run(self):
         """Do it, in a task. Raises IperfError if the server ends the test."""
         latency, probes = self._test.latency, self._control.probes
         if latency is None:
             return
-        for kind, make in ((Prober, self._open), (TcpProber, self._dial)) if probes else ():
-            sockets = () if kind is Prober and not probes["udp"] else (yield from self._reach(make))
+        kinds = ([Prober] if probes["udp"] else []) + [TcpProber] if probes else []
+        for kind in kinds:
+            sockets = yield from self._reach(kind)
             if sockets:
                 with suppress(OSError):  # there may be no memory for a worker
                     latency.start(kind, sockets, probes["token"])
@@ -13455,17 +13474,18 @@ class Probing:
         if (yield Wait(control.sock, READ, time.monotonic() + seconds)) == READY:
             yield from control.expect(step="state")
 
-    def _reach(self, make):
+    def _reach(self, kind):
         """Return sockets, one for each class, on which the server answers, in a task; () if not.
 
-        make: makes a task that makes one, for a type of service.
+        kind: of Prober.
         """
-        sockets = []
+        sockets, over_tcp = [], kind is TcpProber
+        make = self._dial if over_tcp else self._open
         for group, tos in enumerate(self._classes):
             try:
                 sock = yield from make(tos)
                 sockets.append(sock)
-                if (yield from self._is_answered(sock, group, make == self._dial)):
+                if (yield from self._is_answered(sock, group, over_tcp)):
                     continue
             except (IperfError, OSError):
                 pass
@@ -13473,21 +13493,14 @@ class Probing:
             return ()
         return sockets
 
-    def _local(self):
-        """Return the arguments of connect() that lead to the server."""
-        control = self._control
-        own = control.own_addresses.get(control.address[0]) or [None]
-        return control.address, own[0], self._settings.bind_dev, time.monotonic() + STEP_TIMEOUT
-
     def _open(self, tos):
-        return (yield from connect(*self._local(), number=203, make=datagram_socket,
-                                   prepare=lambda sock: prepare_probes(sock, tos)))
+        return (yield from self._control.dial_again(
+            lambda sock: prepare_probes(sock, tos), datagram_socket))
 
     def _dial(self, tos):
         """Return a TCP connection that the server answers probes on, in a task."""
         control = self._control
-        sock = yield from connect(*self._local(), number=203,
-                                  prepare=lambda sock: set_tos(sock, tos))
+        sock = yield from control.dial_again(lambda sock: set_tos(sock, tos))
         if control.tls:
             sock = yield from control.secure(sock, time.monotonic() + STEP_TIMEOUT, "")
         with on_error(sock.close):
@@ -13502,8 +13515,7 @@ class Probing:
         in_pieces: what comes may (TCP).
         """
         rest = bytearray()
-        info = tcp_info(self._control.sock)
-        wait = max(self._PATIENCE, 4e-6 * info.rtt if info else 0) / self._TRIES
+        wait = max(self._PATIENCE, 4 * round_trip(self._control.sock)) / self._TRIES
         for _ in range(self._TRIES):
             sock.send(encode_probe(self._control.probes["token"], ACK, group, 0))
             again = time.monotonic() + wait
@@ -13552,8 +13564,7 @@ class Client(Driver):
             while not task.done or self._events or not self._reported:
                 if task.done and not self._reported:  # not even _fail() went well
                     self._fail_briefly(as_failure(task.error or IperfError(100)))
-                while self._events:
-                    yield self._events.popleft()
+                yield from self._take_events()
                 if task.done:
                     break
                 if self._stop_reason is not None and not stopping:
@@ -14014,10 +14025,6 @@ class Survey(Driver):
                   error=None if self.error is None else error_text(self.error))
         self.emit("done", None, ok=self.error is None)
 
-    def _take_events(self):
-        while self._events:
-            yield self._events.popleft()
-
 
 def survey_document(event):
     """Return the document of a survey, of its `diagnose` event."""
@@ -14071,7 +14078,7 @@ def _far_version(facts):
     """Return what the server is, of the facts that it told; None if it told nothing."""
     if facts is None:
         return None
-    return ("pyperf3 %s" % facts.get("pyperf3", "")).strip()
+    return ("pyperf3 %s" % facts.get("version", "")).strip()
 
 
 def survey_rows(ran):
@@ -14195,8 +14202,8 @@ _HINTS = frozenset(("one_way", "short_queue", "sender_cpu", "hidden_queue", "udp
                     "sender_rate"))
 # Those about what lies between the hosts.
 ON_THE_WAY = frozenset(("mtu_black_hole", "policer", "random_loss", "datagram_loss"))
-# Milliseconds that a queue adds: from here on it gets a C; a B.
-_LONG_QUEUE, _SOME_QUEUE = 60.0, 30.0
+# Milliseconds that a queue adds: from here on it gets a B; a C.
+_SOME_QUEUE, _LONG_QUEUE = _GRADE_BOUNDS[1:3]
 _FEW_LOST = 3  # probes on the idle path, of 75; fewer tell nothing
 _UNEVEN = 0.7  # the rate of one direction, of the other's; or of one in company, of it alone
 # Limits of hosts, which two directions share.
@@ -14883,8 +14890,7 @@ class Server(Driver):
                 if self.settings.idle_timeout and self.settings.one_off:
                     self._keep(self._end_when_idle)
             while self._events or not self._is_over():
-                while self._events:
-                    yield self._events.popleft()
+                yield from self._take_events()
                 if self._stop_reason is not None and not stopping:
                     stopping = True
                     self._interrupt()
@@ -16307,18 +16313,19 @@ class SurveyJsonRenderer:
         return [escape_steering(encode_json(survey_document(event), 0))]
 
 
-class SurveyStreamRenderer:
+class SurveyStreamRenderer(JsonStreamRenderer):
     """The events of the tests of --diagnose, with the test's name, and then the summary."""
 
     def __init__(self, full=False):
         """full: print the whole document behind it."""
+        JsonStreamRenderer.__init__(self)
         self._tests = PerTest(JsonStreamRenderer)
         self._whole = SurveyJsonRenderer() if full else None
 
     def render(self, event):
         if event["event"] != "diagnose":
             return self._tests.render(event) if "phase" in event else []
-        lines = [escape_steering(encode_json({"event": "diagnose", "data": event["data"]}))]
+        lines = [self._line(event, "diagnose", event["data"])]
         return lines + (self._whole.render(event) if self._whole else [])
 
 

@@ -11,7 +11,9 @@ in the environment a missing real iperf3 is a failure rather than a skip.
 spare: most tests wait rather than compute. Those that take longest begin first, and a long class
 without fixtures is dealt out to several processes. What each takes stands in tests/seconds.json
 (--keep writes it), and in tests/.seconds, which every run writes. A class whose figures suffer from
-others says in its attribute `cores` how many it needs to be free.
+others says in its attribute `cores` how many it needs to be free. At the end what failed runs once
+more with nothing beside it, if that is little: a line says what then passed, and only what fails
+again counts as failed.
 """
 
 import collections
@@ -36,6 +38,7 @@ CROWD = 6  # parts at a time for each core at most
 SPARE = 0.4  # cores that are to be idle where one more begins
 LOOK = 0.5  # seconds over which that is measured
 SLOWEST = 10  # classes that are named at the end
+AGAIN = 3  # parts that may fail and run once more, alone
 SKIPPED = re.compile(r"(?m)^skipped: (\d+): (.*)\n")
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped\s*\Z")
 
@@ -223,7 +226,7 @@ def run_beside(suite, least):
     """
     waiting, running = make_parts(suite), {}
     totals, reasons, start = [0, 0, 0], collections.Counter(), time.monotonic()
-    taken, used = collections.Counter(), collections.Counter()
+    taken, used, failed = collections.Counter(), collections.Counter(), []
     count, idle = len(waiting), Idle()
     while waiting or running:
         if waiting and has_room(waiting[0], running.values(), least, idle):
@@ -253,6 +256,16 @@ def run_beside(suite, least):
             reasons[reason] += int(number)
         if part.counts[1]:
             sys.stderr.write(SKIPPED.sub("", part.text))
+            failed.append(part)
+        sys.stderr.flush()
+    for part in failed if len(failed) <= AGAIN else ():
+        before = part.counts
+        _, _, usage = os.wait4(part.start(), 0)
+        part.finish(usage)
+        totals = [total - old + new for total, old, new in zip(totals, before, part.counts)]
+        sys.stderr.write("once more, alone: %s: %d passed, %d failed, %d skipped\n%s" % (
+            (part.label,) + tuple(part.counts)
+            + (SKIPPED.sub("", part.text) if part.counts[1] else "",)))
         sys.stderr.flush()
     for what, figures in (("longest", taken), ("most CPU", used)):
         sys.stderr.write("%s: %s\n" % (what, ", ".join(

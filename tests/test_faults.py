@@ -98,15 +98,37 @@ class OneServer(unittest.TestCase):
         control.sendall(b"\x04")
         time.sleep(0.1)
         os.kill(late, signal.SIGCONT)
+        self.check_counts(control, 1000, 1000)
+
+    @unittest.skipUnless(sys.platform.startswith("linux"), "needs /proc")
+    def test_last_blocks_of_a_round_were_not_counted(self):
+        """The one stream of an iperf3 3.9 sends more than the amount, ten blocks at a time."""
+        control = self.converse(num=1000, time=0, len=1000)
+        self.assertEqual(receive(control, 2), b"\x09\x0a")
+        sock = self.stream()
+        self.assertEqual(receive(control, 2), b"\x01\x02")
+        sock.sendall(b"x" * 1000)
+        time.sleep(0.2)
+        late = max(support.children(self.server.pid))
+        os.kill(late, signal.SIGSTOP)
+        support.wait_until(lambda: pyperf3.is_stopped(late), "a stopped worker")
+        sock.sendall(b"x" * 1000)
+        control.sendall(b"\x04")
+        time.sleep(0.1)
+        os.kill(late, signal.SIGCONT)
+        self.check_counts(control, 2000)
+
+    def check_counts(self, control, *counts):
+        """Exchange the results of a test whose streams sent so many bytes, all of them received."""
         self.assertEqual(receive(control, 1), b"\x0d")
         control.sendall(frame({
             "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0,
             "sender_has_retransmits": 0, "streams": [
-                dict(id=number, bytes=1000, retransmits=0, jitter=0, errors=0, packets=0)
-                for number in (1, 3)]}))
+                dict(id=number, bytes=count, retransmits=0, jitter=0, errors=0, packets=0)
+                for number, count in zip((1, 3), counts)]}))
         size, = struct.unpack("!I", receive(control, 4))
         rows = json.loads(receive(control, size).decode("ascii"))["streams"]
-        self.assertEqual([row["bytes"] for row in rows], [1000, 1000])
+        self.assertEqual([row["bytes"] for row in rows], list(counts))
         control.sendall(b"\x10")
         self.check_alive()
 
