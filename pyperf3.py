@@ -7,6 +7,7 @@ Run it:
     python3 pyperf3.py -c HOST --diagnose what is wrong with the path to a server
     python3 pyperf3.py -s                 a server; any iperf3 client may use it
     python3 pyperf3.py -c HOST            a client; any iperf3 server will do
+    python3 pyperf3.py --ssh HOST         a client that brings its server along
 
 How it works. A test has a control connection, over which the two ends agree on
 the parameters, start, stop and exchange their results, and one data connection
@@ -53,14 +54,16 @@ Sections (each uses only what stands above it):
     path mtu        how large a packet may be, found before there are streams
     running         what a running test is asked: what is due, is it through, what limits it
     test            what both ends share: streams, intervals, results
+    ssh             this program on hosts that ssh reaches, without a file there
     client          the client's side of the protocol
     survey          a client's tests in each direction, and what they come to
+    mesh            tests between hosts that ssh reaches, and what they come to
     admission       what a server's tests share: listener, places, turns, calls
     server          the server's side of the protocol
     renderers       events to text, JSON and JSON stream
     attributes      clients and servers with the names of the package `iperf3`
     output          where lines go: standard streams, log file, terminal
-    far ends        servers that a client brings along
+    far ends        what a client brings along: a server beside it, this program elsewhere
     command line    main()
 """
 
@@ -115,7 +118,8 @@ except ImportError:
     mmap = None
 
 __version__ = "0.1.0"
-__all__ = ["Client", "IPerf3", "IperfError", "Server", "Settings", "Survey", "TestResult", "main"]
+__all__ = ["Client", "HostToHost", "IPerf3", "IperfError", "Mesh", "Server", "Settings", "Survey",
+           "TestResult", "main"]
 
 
 ###############################################################################
@@ -159,6 +163,7 @@ STATE_NAMES = {
 
 COOKIE_SIZE = 37  # 36 characters and a zero byte
 COOKIE_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+TOKEN_SIZE = 20  # letters that a cookie begins with for a server that admits nobody else
 
 DEFAULT_PORT = 5201
 DEFAULT_TIME = 10  # seconds
@@ -371,6 +376,10 @@ ERRORS = {
     916: "min-mtu valid values are 1 to %d bytes" % MAX_PACKET,
     917: "--connect-only cannot be combined with:",
     919: "--diagnose cannot be combined with:",
+    920: "--ssh cannot be combined with:",
+    921: "unable to start the far end:",
+    922: "--mesh cannot be combined with:",
+    923: "bogus host for --ssh or --mesh:",
 }
 
 
@@ -854,6 +863,21 @@ def _grade(text):
     return text.upper()
 
 
+def _far_host(text):
+    """Return a host for ssh as it is, unless ssh would take it for something else."""
+    if not text.strip() or text.startswith("-") or not text.isprintable():
+        raise IperfError(923, "'%s'" % text)
+    return text
+
+
+def _far_hosts(text):
+    """Return the hosts of a list with commas."""
+    hosts = tuple(_far_host(each.strip()) for each in text.split(","))
+    if len(hosts) < 2 or len(set(hosts)) < len(hosts):
+        raise IperfError(923, "'%s' (two or more, each once)" % text)
+    return hosts
+
+
 def _debug_level(text):
     level = atoi(text)
     return level if level >= 0 else 4
@@ -980,8 +1004,24 @@ OPTIONS = (
     Option("CS", "-h --help", "print this and end"),
     Option("CS", "", read=str, dest="password"),  # users type it, or set IPERF3_PASSWORD
     Option("CS", "", read=str, dest="passphrase"),  # of an encrypted private key
+    Option("CS", "", dest="far"),  # a dict: the place of a server that was brought along
     # Ours. A prefix that fits one of iperf3's names never means one of these.
     _own("C", "--loopback", "start a one-off server on this host and be its client"),
+    _own("C", "--ssh <[user@]host>",
+         "start the server there over ssh, and be its client; given twice: the client on the first "
+         "host, the server on the second", _far_host, repeated=True),
+    _own("C", "--mesh <host,host,...>",
+         "test between each two of these hosts, all started over ssh, and print a table",
+         _far_hosts),
+    _own("C", "--ssh-command str",
+         "what to run in place of ssh, with its options (%h: the host; docker exec -i, say)",
+         default="ssh"),
+    _own("C", "--ssh-python path", "the Python to use there (default: the first one found)"),
+    _own("C", "--ssh-address host",
+         "address of the server that is brought along (default: the one that ssh connects to)"),
+    _own("C", "--ssh-dial-back",
+         "run the server here and the client there, which connects to this host"),
+    _own("C", "--ssh-tunnel", "send the data through ssh, whose speed it is then"),
     _own("C", "--connect-only", "connect, print how long that and the first byte took"),
     _own("C", "--wait seconds",
          "try again for so long if the server is busy, or not there (yet); fractions are allowed",
@@ -1169,12 +1209,22 @@ _REFUSED = (
     (lambda s: s.is_client and s.quic_secrets and not s.quic, 905,
      {"cause": "--quic-secrets goes with --quic"}),
     (lambda s: s.diagnose and s.timed and not s.time, 919, {"cause": "-t 0"}),
+    (lambda s: s.crowd and s.timed and not s.time, 922, {"cause": "-t 0"}),
+    (lambda s: not s.hosts and (s.ssh_tunnel or s.ssh_dial_back or s.ssh_address or s.ssh_python),
+     920, {"cause": "no --ssh, and --ssh-... goes with it"}),
+    (lambda s: len(set(s.hosts)) < len(s.hosts), 923, {"cause": "the same one twice"}),
 )
 
 # An option, the error of those that do not go with it, and these.
 _EXCLUDES = (
     ("tls", 904, ("udp", "sctp", "zerocopy", "skip_rx_copy")),
     ("quic", 906, ("udp", "sctp", "zerocopy", "skip_rx_copy", "mptcp", "connect_only")),
+    ("ssh", 920, ("client", "loopback", "mesh")),
+    ("ssh_tunnel", 920, ("udp", "sctp", "quic", "ssh_dial_back", "ssh_address", "mptcp")),
+    ("ssh_dial_back", 920, ("diagnose", "file")),
+    ("many_hosts", 920, ("ssh_tunnel", "ssh_dial_back")),
+    ("crowd", 922, ("client", "loopback", "ssh_address", "diagnose", "reverse", "bidirectional",
+                    "connect_only", "json_stream", "get_server_output", "file", "cport")),
     ("connect_only", 917, ("mtu", "min_mtu", "latency", "max_latency", "min_rpm", "min_grade")),
     ("diagnose", 919, ("reverse", "bidirectional", "bytes", "blocks", "file", "connect_only",
                        "cport")),
@@ -1188,6 +1238,11 @@ _FRACTIONS = ("interval", "wait", "max_loss", "max_jitter", "max_rtt")
 # What makes no sense without a test behind --mtu.
 _TAKES_LOAD = ("time", "bytes", "blocks", "file", "min_bitrate", "max_loss", "max_jitter",
                "max_retransmits", "max_rtt")
+
+
+def _as_tuples(value):
+    """Return a value of JSON with tuples for its lists, as the options have them."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 class Settings:
@@ -1247,7 +1302,48 @@ class Settings:
 
     @property
     def is_client(self):
-        return self.client is not None or self.loopback
+        return bool(self.client is not None or self.loopback or self.hosts)
+
+    @property
+    def hosts(self):
+        """The hosts that this program is to be brought to, over ssh."""
+        return self.mesh or self.ssh
+
+    @property
+    def many_hosts(self):
+        return len(self.hosts) > 1
+
+    @property
+    def crowd(self):
+        """Whether each two of the hosts are to test."""
+        return bool(self.mesh) or len(self.ssh) > 2
+
+    @property
+    def relayed(self):
+        """Whether the client runs on another host, and prints what is printed here."""
+        return not self.crowd and (self.ssh_dial_back or self.many_hosts)
+
+    def copy(self):
+        """Return Settings of the same values, which may be changed."""
+        its = Settings()
+        vars(its).update(vars(self), explicit=dict(self.explicit))
+        return its
+
+    def to_json(self):
+        """Return what is not as by default, for this program on another host."""
+        values = {option.dest: getattr(self, option.dest) for option in OPTIONS
+                  if getattr(self, option.dest) != option.default}
+        return {"values": values, "explicit": sorted(self.explicit)}
+
+    @classmethod
+    def from_json(cls, document):
+        """Return the Settings that to_json() told."""
+        settings = cls()
+        for name, value in document["values"].items():
+            setattr(settings, name, _as_tuples(value))
+        rows = {option.dest: option for option in OPTIONS}
+        settings.explicit = {name: rows.get(name) for name in document["explicit"]}
+        return settings
 
     @property
     def wants_verdict(self):
@@ -1293,7 +1389,7 @@ class Settings:
         value = option.read is None or option.read(option.optional if text is None else text)
         self.explicit[name] = option
         if self.is_client if name == "server" else (
-                self.server and name in ("client", "loopback")):
+                self.server and name in ("client", "loopback", "ssh", "mesh")):
             raise IperfError(1)
         if (name == "reverse" and self.bidirectional) or (
                 name == "bidirectional" and self.reverse):
@@ -1375,7 +1471,7 @@ def help_text(program="pyperf3.py", columns=80):
         ("IPERF3_PASSWORD", "the password for --username (RIPERF3_PASSWORD is looked at first);"
                             " without it the user is asked"),
     ])
-    return ("Usage: %s [-s|-c host|--loopback] [options]\n"
+    return ("Usage: %s [-s|-c host|--loopback|--ssh host] [options]\n"
             "       %s [-h|--help] [-v|--version]\n\n%s"
             % (program, program, layout.format_help().rstrip("\n")))
 
@@ -1385,10 +1481,10 @@ def help_text(program="pyperf3.py", columns=80):
 ###############################################################################
 # iperf3's protocol as functions from bytes to values and back. No sockets here.
 
-def make_cookie():
-    """Return a new cookie: 36 random characters and a zero byte."""
+def make_cookie(token=""):
+    """Return a new cookie: 36 characters and a zero byte, random behind a token."""
     letters = (COOKIE_LETTERS[byte % 32] for byte in bytearray(os.urandom(COOKIE_SIZE - 1)))
-    return "".join(letters).encode("ascii") + b"\0"
+    return (token + "".join(letters))[:COOKIE_SIZE - 1].encode("ascii") + b"\0"
 
 
 def check_cookie(data):
@@ -3419,7 +3515,46 @@ def connection_facts(info, begin=None):
     return facts
 
 
+_RTM_GETADDR, _NLM_F_DUMP, _IFA_ADDRESS, _IFA_LOCAL = 22, 0x300, 1, 2
 _RTM_GETROUTE, _NLM_F_REQUEST, _RTA_DST, _RTA_OIF = 26, 1, 1, 4  # linux/rtnetlink.h
+
+
+def host_addresses():
+    """Return the addresses of this host, but for those that lead nowhere else, as texts."""
+    found = []
+    with suppress(AttributeError, OSError, struct.error):  # all but Linux; no netlink
+        found += _addresses_of_devices()
+    for family, far in ((socket.AF_INET, "192.0.2.1"), (_AF_INET6, "2001:db8::1")):
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((far, 9))  # sends nothing; the system chooses where from
+            found.append(sock.getsockname()[0])
+    if not found:
+        with suppress(OSError):
+            found += [row[4][0] for row in socket.getaddrinfo(socket.gethostname(), None)]
+    return [each for each in collections.OrderedDict.fromkeys(found)
+            if not each.startswith(("127.", "169.254.", "fe80:")) and each not in ("::1", "::")]
+
+
+def _addresses_of_devices():
+    """Return the addresses of all devices, by Linux's rtnetlink. Raises OSError, struct.error."""
+    found, kind = [], _RTM_GETADDR
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+        netlink.settimeout(1.0)
+        netlink.sendto(struct.pack("=IHHIIBBBBI", 24, _RTM_GETADDR, _NLM_F_REQUEST | _NLM_F_DUMP,
+                                   1, 0, 0, 0, 0, 0, 0), (0, 0))
+        while kind not in (2, 3):  # NLMSG_ERROR, NLMSG_DONE
+            data, at = netlink.recv(65536), 0
+            while at + 16 <= len(data) and kind not in (2, 3):
+                size, kind = struct.unpack_from("=IH", data, at)
+                end, inner = at + size, at + 24
+                family = data[at + 16] if kind == _RTM_GETADDR - 2 else 0  # RTM_NEWADDR
+                while family and inner + 4 <= end:
+                    length, what = struct.unpack_from("=HH", data, inner)
+                    if what == _IFA_LOCAL or what == _IFA_ADDRESS and family != socket.AF_INET:
+                        found.append(socket.inet_ntop(family, data[inner + 4:inner + length]))
+                    inner += max(4, length + 3 & ~3)
+                at += max(16, size + 3 & ~3)
+    return found
 
 
 def route_device(place):
@@ -13017,6 +13152,7 @@ class Driver(Debugging):
                                   " program of its own" % package)
         self.settings = settings
         self.error = None  # the IperfError or Interrupted that ended it
+        self.status = None  # the exit status that it calls for, if that is not clear from the error
         self._loop = loop or Loop()
         self._events = collections.deque()
         self._stop_reason = None
@@ -13043,6 +13179,530 @@ class Driver(Debugging):
         """Yield the events that were emitted."""
         while self._events:
             yield self._events.popleft()
+
+
+###############################################################################
+# ssh #########################################################################
+###############################################################################
+# This program on other hosts, which are reached by ssh or a command like it: how
+# it gets there, without a file, and how the two talk. Nothing here prints.
+#
+# ssh runs a stub there, which finds a Python and says so; then the program goes to
+# its standard input, and behind it requests, a line of JSON each. What comes back
+# are such lines behind a marker, so that other things that are printed there do no
+# harm. The far side of it is FarEnd.
+
+# Where a Python 3 may be; the second is the only one of a small RHEL 8.
+_PYTHONS = ("python3 /usr/libexec/platform-python /usr/local/bin/python3 python3.14 python3.13"
+            " python3.12 python3.11 python3.10 python3.9 python3.8 python3.7 python3.6 python")
+# What a login shell of any kind hands to sh. It stands in single quotes there, and the Python in
+# double ones here: so neither has quotes, and no sign that some shell takes for its own.
+_FIND_PYTHON = (
+    's=97;for p in %s;do command -v "$p" >/dev/null 2>&1||continue;"$p" -c "%s" %s %s;s=$?;'
+    "[ $s = 96 ]||exit $s;done;exit $s")
+_NO_PYTHON, _TOO_OLD, _CUT = 97, 96, 98  # exit statuses
+# The words that it cannot quote come as arguments.
+_STUB_WORDS = ("old", "ready", "pyperf3", "exec", "be_far_end")
+_STUB = (
+    "import sys,os;del sys.path[0];a=sys.argv;"
+    "o=lambda*w:os.write(1,(chr(10)+chr(32).join(a[1:2]+list(w))+chr(10)).encode());"
+    "v=sys.version.split()[0];sys.version_info<(3,6)and(o(a[2],v),os._exit(96));"
+    "import zlib,marshal;from importlib.util import MAGIC_NUMBER as m;os.set_blocking(0,True);"
+    "o(a[3],v,m.hex());i=sys.stdin.buffer;h=i.readline().split();d=i.read(int(h[0]));"
+    "len(d)==int(h[0])and zlib.crc32(d)==int(h[1])or os._exit(98);d=zlib.decompress(d);"
+    "c=marshal.loads(d)if h[2:]else compile(d,a[4],a[5]);"
+    "g=dict(__name__=a[4],__source__=None if h[2:]else d);exec(c,g);g[a[6]](a[1])")
+
+_LOGIN_TIME = 150.0  # seconds for a login at which somebody may have to type a password (sshd: 120)
+_STARTING_TIME = 45.0  # seconds where nobody can
+_LOADING_TIME = 30.0  # seconds for a Python there to load this program
+BEAT, BEATS_MISSED = 3.0, 12.0  # seconds between two signs of life; without any it is over
+_ENDING_TIME = 2.0  # seconds for what runs there to end
+_MOST_NOISE = 1 << 20  # bytes that may come before the marker
+_LONGEST_LINE = 1 << 20  # bytes
+_FIRST_TRY = 3.0  # seconds for the likeliest address, if there are others
+
+
+def program_source():
+    """Return this program and whether it is compiled: it came through a pipe, and is gone.
+
+    Raises IperfError 921.
+    """
+    kept = globals().get("__source__")  # of one that came to a far end
+    if kept:
+        return kept, False
+    path = globals().get("__file__")
+    if path:
+        with suppress(OSError, AttributeError):  # None loaded it
+            return __loader__.get_data(path), False
+        with suppress(OSError), open(path, "rb") as handle:
+            return handle.read(), False
+    else:
+        with suppress(OSError):  # python3 - < pyperf3.py
+            if stat.S_ISREG(os.fstat(0).st_mode):
+                data = os.pread(0, os.fstat(0).st_size, 0)
+                if b"\ndef be_far_end(" in data:
+                    return data, False
+        frame = sys._getframe()
+        while frame and not (frame.f_code.co_name == "<module>"
+                             and frame.f_globals is globals()):
+            frame = frame.f_back
+        if frame:
+            import marshal
+            return marshal.dumps(frame.f_code), True
+    raise IperfError(921, "this program cannot read its own source: start it from a file")
+
+
+def far_words(settings, host, script, forward=()):
+    """Return the argument vector that runs a script of sh on a host.
+
+    script: None for what ssh knows of it (-G); forward: more options of ssh's. Raises IperfError
+    921.
+    """
+    import shlex
+    try:
+        words = shlex.split(settings.ssh_command)
+    except ValueError as error:
+        raise IperfError(921, "--ssh-command: %s" % error)
+    at = next((number for number, word in enumerate(words)
+               if os.path.basename(word) == "ssh"), None)
+    ends = words[-1:] == ["--"]
+    has_place = any("%h" in word for word in words)
+    words = [word.replace("%h", host) for word in words]
+    if at is not None:
+        words[at + 1:at + 1] = ["-G"] if script is None else _ssh_options(settings) + list(forward)
+    elif script is None:
+        return []
+    if not has_place and not ends:
+        words += (["--"] if at == 0 else []) + [host]
+    if script is None:
+        return words
+    # A shell reads what ssh hands over; what docker and kubectl do goes straight to the program.
+    return words + (["sh -c " + shlex.quote(script)] if at is not None else ["sh", "-c", script])
+
+
+def _ssh_options(settings):
+    options = ["-T"]
+    named = ["ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=15"]
+    if not settings.debug:
+        named.append("LogLevel=ERROR")  # no banners
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:
+        named.append("BatchMode=yes")  # nobody can be asked
+    for each in named:
+        options += ["-o", each]
+    return options
+
+
+def _spawn(words, **pipes):
+    """Begin a program; returns the Popen. Raises IperfError 921."""
+    import shutil
+    import subprocess
+    if shutil.which(words[0]) is None:
+        raise IperfError(921, "cannot run %s: not found" % words[0])
+    # What the user interrupts is this program, which then ends the other one in order. ssh heeds
+    # that it was told to ignore the signal.
+    words = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"] + words
+    try:
+        return subprocess.Popen(words, bufsize=0, stdout=subprocess.PIPE, **pipes)
+    except (OSError, ValueError) as error:
+        raise IperfError(921, "cannot run %s: %s" % (words[4], system_text(error)))
+
+
+class FarHost(Debugging):
+    """This program on another host; it does what it is asked for, until it is ended.
+
+    name: as the user has it; python: its version there; facts: what it told of itself.
+    """
+
+    def __init__(self, name, settings, loop, emit, forward=()):
+        """forward: options of ssh's for a tunnel."""
+        self.name, self.settings, self.emit = name, settings, emit
+        self.python, self.facts = None, {}
+        self.trouble = None  # the IperfError that tells why it is gone
+        self._loop, self._forward = loop, forward
+        self._marker = to_bytes("".join("%02x" % byte for byte in bytearray(os.urandom(12))))
+        self._process = self._configured = None
+        self._tasks = []
+        self._unsent, self._feeder = bytearray(), None
+        self._noise, self._magic = 0, None
+        self._said = collections.deque(maxlen=20)  # what came before the marker, and from ssh
+        self._jobs = {}  # number: what takes its answers
+        self._count = 0
+
+    # Starting
+
+    def start(self):
+        """Begin the program there, in a task. Raises IperfError 921."""
+        if os.name != "posix":
+            raise IperfError(921, "only where pipes can be waited for (not on this system)")
+        import zlib
+        source, is_compiled = program_source()
+        self._begin()
+        batch = "BatchMode=yes" in self._process.args
+        yield from self._await(lambda: self._magic, _STARTING_TIME if batch else _LOGIN_TIME)
+        if is_compiled:
+            from importlib.util import MAGIC_NUMBER
+            if self._magic != to_bytes("".join("%02x" % byte for byte in bytearray(MAGIC_NUMBER))):
+                raise self._error("Python %s there cannot read what this one has compiled, and the"
+                                  " source came through a pipe: start it from a file" % self.python)
+        data = zlib.compress(source, 1)
+        self._send(b"%d %d%s\n" % (len(data), zlib.crc32(data), b" code" * is_compiled) + data)
+        yield from self._await(lambda: self.facts, _LOADING_TIME)
+
+    def _begin(self):
+        import subprocess
+        marker = self._marker.decode("ascii")
+        script = _FIND_PYTHON % (self._python(), _STUB, marker, " ".join(_STUB_WORDS))
+        words = far_words(self.settings, self.name, script, self._forward)
+        self._debug(1, "%s: %s" % (self.name, " ".join(words[:-1])))
+        self._process = _spawn(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        asks = far_words(self.settings, self.name, None)
+        if asks and not self.settings.ssh_address:
+            with suppress(IperfError):
+                self._configured = _spawn(asks, stdin=subprocess.DEVNULL,
+                                          stderr=subprocess.DEVNULL)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            os.set_blocking(pipe.fileno(), False)
+        self._feeder = self._loop.spawn(self._feed(self._process.stdin.fileno()))
+        self._tasks = [self._feeder] + [self._loop.spawn(self._read(*each)) for each in (
+            (self._process.stdout.fileno(), self._take_line, self._end),
+            (self._process.stderr.fileno(), self._take_error))]
+
+    def _python(self):
+        """Return the words for sh that name the Pythons to try."""
+        import shlex
+        wanted = self.settings.ssh_python
+        return shlex.quote(wanted) if wanted else _PYTHONS
+
+    def _await(self, ready, seconds):
+        """Wait in a task until something is there. Raises IperfError 921 if that takes longer."""
+        limit = time.monotonic() + seconds
+        while not ready():
+            if self.trouble:
+                raise self.trouble
+            if time.monotonic() > limit:
+                raise self._error("no answer in %.0f seconds%s" % (seconds, self._last_words()))
+            yield from pause(0.003)
+
+    def _error(self, text):
+        return IperfError(921, "%s: %s" % (self.name, text))
+
+    def _last_words(self):
+        """Return what was printed last, if anything was, as the end of a sentence."""
+        words = [line for line in self._said if line]
+        return ": " + words[-1] if words else ""
+
+    # What comes, and what goes
+
+    def _read(self, descriptor, take, end=None):
+        """Hand each line that comes to take(bytes), until the end of file, in a task."""
+        rest = bytearray()
+        while True:
+            try:
+                data = os.read(descriptor, 65536)
+            except BlockingIOError:
+                yield Wait(descriptor, READ, None)
+                continue
+            except OSError:
+                data = b""
+            rest += data
+            lines = rest.split(b"\n")
+            rest = lines.pop() if data else b""
+            for line in lines:
+                take(bytes(line))
+            if len(rest) > _LONGEST_LINE:
+                self._give_up("what came from there is not what this program says")
+            if not data or self.trouble:
+                break
+            yield from pause(0)
+        if end:
+            yield from end()
+
+    def _take_line(self, line):
+        """Take a line of standard output."""
+        _, found, text = line.partition(self._marker + b" ")
+        if found and not self._magic:
+            self._take_greeting(text.split())
+        elif found:
+            self._take_frame(text)
+        else:
+            self._take_noise(line)
+
+    def _take_greeting(self, words):
+        words = [self._text(word) for word in words]
+        if len(words) > 1:
+            self.python = words[1]
+            self._debug(1, "%s: Python %s" % (self.name, self.python))
+        if len(words) > 2 and words[0] == "ready":
+            self._magic = to_bytes(words[2])
+
+    def _take_frame(self, text):
+        import json
+        self._debug(4, "%s> %s" % (self.name, self._text(text)))
+        try:
+            frame = json.loads(text.decode("ascii"))
+            take = self._jobs.get(frame.get("job"))
+        except (ValueError, AttributeError, TypeError, RecursionError):
+            self._give_up("what came from there is not what this program says")
+            return
+        if "host" in frame:
+            self.facts = self.facts or self._clean(frame)
+        elif take:
+            take(frame)
+
+    @staticmethod
+    def _clean(facts):
+        """Return what a far end told of itself, without what is of another kind than expected."""
+        texts = [each for each in facts.get("addresses") or () if isinstance(each, str)]
+        cleaned = {name: printable(facts[name])[:100] for name in ("host", "version", "peer")
+                   if isinstance(facts.get(name), str)}
+        return dict(cleaned, addresses=[each for each in texts[:16] if is_address(each)])
+
+    def _take_noise(self, line):
+        if line.strip():
+            text = self._text(line)
+            self._debug(1, "%s: %s" % (self.name, text))
+            self._said.append(text)
+        self._noise += len(line) + 1
+        if self._noise > _MOST_NOISE:
+            self._give_up("the shell there prints without end: " + (self._said or [""])[-1])
+
+    def _take_error(self, line):
+        """Take a line of standard error, ssh's or of what runs there."""
+        text = self._text(line.rstrip(b"\r"))
+        if self.facts and text.strip():
+            self.emit("far", "%s: %s" % (self.name, text))
+        elif text.strip():
+            self._debug(1, "%s: %s" % (self.name, text))
+            self._said.append(text)
+
+    @staticmethod
+    def _text(line):
+        return printable(line[:300].decode("utf-8", "replace"))
+
+    def _give_up(self, text):
+        self.trouble = self.trouble or self._error(text)
+
+    def _send(self, data):
+        self._unsent += data
+        self._loop.wake(self._feeder)
+
+    def _feed(self, descriptor):
+        """Send what waits, and signs of life, in a task."""
+        due = time.monotonic() + BEAT
+        while True:
+            if self.facts and time.monotonic() >= due:
+                self._unsent += b"\n"
+            if time.monotonic() >= due:
+                due = time.monotonic() + BEAT
+            try:
+                while self._unsent:
+                    del self._unsent[:os.write(descriptor, self._unsent[:65536])]
+                yield Wait(None, 0, due)
+            except BlockingIOError:
+                yield Wait(descriptor, WRITE, due)
+            except OSError:
+                return  # the reader knows why
+
+    # Jobs
+
+    def begin(self, take, **request):
+        """Ask for a job; take: called with each answer, a dict. Returns the job's number."""
+        import json
+        self._count += 1
+        self._jobs[self._count] = take
+        self.tell(job=self._count, **request)
+        return self._count
+
+    def tell(self, **request):
+        """Send a request."""
+        import json
+        text = json.dumps(request)
+        self._debug(4, "%s< %s" % (self.name, text))
+        self._send(to_bytes(text) + b"\n")
+
+    def serve(self, settings, port, token, family):
+        """Begin a server there, in a task; returns (job, port). Raises IperfError 921.
+
+        settings: of the server; token: what the cookies of its clients begin with.
+        """
+        answers = []
+        job = self.begin(answers.append, op="serve", settings=settings.to_json(), port=port,
+                         token=token, family=family)
+        yield from self._await(lambda: answers, STEP_TIMEOUT)
+        port = answers[0].get("port")
+        if not isinstance(port, int) or not 0 < port < 65536:
+            raise self._error(printable(str(answers[0].get("error") or "no port"))[:300])
+        return job, port
+
+    def end_job(self, job):
+        """Let a job end; its answers go to nobody any more."""
+        if self._jobs.pop(job, None):
+            self.tell(op="end", job=job)
+
+    def candidates(self):
+        """Return names and addresses of this host, the likeliest first, in a task."""
+        if self.settings.ssh_address:
+            return [self.settings.ssh_address]
+        name = self.name.rpartition("@")[2]
+        if self._configured is not None:
+            known = yield from self._read_configuration()
+            name = known or name
+        return list(collections.OrderedDict.fromkeys([name] + self.facts["addresses"]))
+
+    def _read_configuration(self):
+        """Return the address that ssh connects to, as it says itself, in a task; "" if unknown."""
+        lines, descriptor = [], self._configured.stdout.fileno()
+        os.set_blocking(descriptor, False)
+        task = self._loop.spawn(self._read(descriptor, lines.append))
+        limit = time.monotonic() + STEP_TIMEOUT
+        while not task.done and time.monotonic() < limit:
+            yield from pause(0.002)
+        self._loop.wake(task, IperfError(0))
+        found = [self._text(line).split()[1] for line in lines if line.startswith(b"hostname ")]
+        return found[0] if found else ""
+
+    # The end
+
+    def _end(self):
+        """Find out why it is gone, in a task."""
+        limit = time.monotonic() + _ENDING_TIME
+        while self._process.poll() is None and time.monotonic() < limit:
+            yield from pause(0.005)
+        yield from pause(0.02)  # for the last words
+        self._give_up(self._why(self._process.poll()))
+
+    def _why(self, status):
+        """Return why a far end is gone. status: of the command, None if it does not end."""
+        words = self._last_words()
+        if self.facts:
+            return "the far end is gone%s" % words
+        if self._magic and status == _CUT:
+            return "this program did not arrive whole"
+        if self._magic:
+            return "Python %s there could not load this program%s" % (self.python, words)
+        if status == _TOO_OLD and self.python:
+            return ("Python 3.6 or newer is needed, and there is %s (--ssh-python names another)"
+                    % self.python)
+        if status == _NO_PYTHON:
+            return ("no Python 3 found there (python3, /usr/libexec/platform-python, ...;"
+                    " --ssh-python names one)")
+        if status == 255:
+            return "ssh failed (status 255)" + words
+        return "the shell there did not start Python (status %s)%s" % (status, words)
+
+    def finish(self):
+        """Let what runs there end, in a task, and the command here."""
+        if self._process is None:
+            return
+        self._loop.wake(self._feeder, IperfError(0))
+        with suppress(OSError):
+            self._process.stdin.close()
+        limit = time.monotonic() + _ENDING_TIME
+        while self._process.poll() is None and time.monotonic() < limit:
+            yield from pause(0.003)
+        self.close()
+
+    def close(self):
+        """Release everything, at once. What runs there ends by itself."""
+        for task in self._tasks:  # a descriptor may be another one's soon
+            self._loop.wake(task, IperfError(0))
+        for process in filter(None, (self._process, self._configured)):
+            for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+                with suppress(OSError):
+                    pipe.close()
+            limit = time.monotonic() + 0.3
+            while process.poll() is None:
+                with suppress(OSError):
+                    (process.terminate if time.monotonic() < limit else process.kill)()
+                time.sleep(0.005)
+        self._process = self._configured = None
+
+
+def is_address(text):
+    """Return whether a text is an IP address."""
+    for family in (socket.AF_INET, _AF_INET6):
+        with suppress(OSError, ValueError):
+            socket.inet_pton(family, text.partition("%")[0])
+            return True
+    return False
+
+
+def make_token():
+    """Return what the cookies of those begin with who may use a server that was brought along."""
+    return make_cookie()[:TOKEN_SIZE].decode("ascii")
+
+
+def far_place(host, addresses, port, token):
+    """Return what a client's settings tell of such a server.
+
+    addresses: the likeliest first.
+    """
+    return {"name": host.name, "addresses": addresses, "port": port, "token": token,
+            "python": host.python, "version": host.facts.get("version"), "tunnel": False}
+
+
+def described(place, address):
+    """Return what end.pyperf3 tells of such a place. address: the row that answered."""
+    told = collections.OrderedDict((name, place.get(name)) for name in (
+        "name", "address", "port", "python", "version", "tunnel"))
+    told["address"] = plain_address(address[4])[0]
+    return told
+
+
+def far_server_settings(settings):
+    """Return the Settings of the server that a client brings along."""
+    return Settings(server=True, one_off=not settings.diagnose, threads=settings.threads,
+                    interval=settings.interval, verbose=settings.verbose, format=settings.format,
+                    json=settings.json, json_stream=settings.json_stream)
+
+
+class FarServer:
+    """The server of --ssh: it runs on a host that ssh reaches, for as long as its client."""
+
+    def __init__(self, settings, loop, emit):
+        """settings, emit: the client's."""
+        self._settings = settings
+        self._place = None
+        self._local = self._port = settings.port if "port" in settings.explicit else 0
+        forward = []
+        if settings.ssh_tunnel:
+            self._local = self._free_port()
+            self._port = self._port or 20000 + struct.unpack("!H", os.urandom(2))[0] % 40000
+            forward = ["-o", "ExitOnForwardFailure=yes", "-L",
+                       "127.0.0.1:%d:127.0.0.1:%d" % (self._local, self._port)]
+        self.host = FarHost(settings.ssh[0], settings, loop, emit, forward)
+
+    @staticmethod
+    def _free_port():
+        sock = stream_socket(socket.AF_INET)
+        try:
+            sock.bind(("127.0.0.1", 0))
+            return sock.getsockname()[1]
+        finally:
+            sock.close()
+
+    def start(self, settings):
+        """Begin it, once, in a task, and let a client's settings lead to it. Raises IperfError."""
+        if self._place is None:
+            yield from self._begin()
+        settings.client, settings.port = self._place["addresses"][0], self._place["port"]
+        settings.far = self._place
+
+    def _begin(self):
+        token, ours = make_token(), self._settings
+        yield from self.host.start()
+        _, port = yield from self.host.serve(far_server_settings(ours), self._port, token,
+                                             4 * ours.version4 or 6 * ours.version6)
+        if ours.ssh_tunnel:
+            self._place = dict(far_place(self.host, ["127.0.0.1"], self._local, token), tunnel=True)
+            self.host.emit("warning", "the data go through ssh: the figures are those of ssh, with"
+                                      " its windows and its ciphers")
+            return
+        addresses = yield from self.host.candidates()
+        self._place = far_place(self.host, addresses, port, token)
 
 
 ###############################################################################
@@ -13133,6 +13793,9 @@ class ControlConnection(Debugging):
         except IperfError as error:
             if error.number in (103, 105, 109, 110, 112):
                 error.remark = self._reached_text(error)
+                if self.settings.far and error.number == 103:
+                    error.remark += ("; a firewall? Name a port that is open with -p, or try"
+                                     " --ssh-dial-back or --ssh-tunnel")
             raise
         finally:
             self._loop.wake(waiting, IperfError(0))
@@ -13191,12 +13854,10 @@ class ControlConnection(Debugging):
 
     def _connect(self, task, test, deadline, limit):
         settings, figures, self._until = self.settings, test.own, deadline
-        addresses = yield from look_up(settings.client, settings.port, families(settings), deadline)
-        self._begin = begin = time.monotonic()
-        race = Race(self._loop, functools.partial(self._dial, deadline))
-        self._tries = race.tries
-        self.address, sock = yield from race.run(task, addresses, deadline)
+        self._begin = time.monotonic()
+        self.address, sock = yield from self._reach_any(task, deadline)
         self.sock = sock
+        begin = self._begin
         figures["connect_seconds"] = round(time.monotonic() - begin, 6)
         self.keepalive = prepare_control(sock, settings)
         if settings.tls:
@@ -13208,11 +13869,40 @@ class ControlConnection(Debugging):
             figures["tls_seconds"] = round(time.monotonic() - begin
                                            - figures["connect_seconds"], 6)
         test.start_cpu()
-        self.cookie = make_cookie()
+        self.cookie = make_cookie(settings.far["token"] if settings.far else "")
         yield from write_all(self.sock, self.cookie, deadline, 105)
         self._until = self._bounded(REPLY_TIMEOUT, limit)
         yield from self.expect(PARAM_EXCHANGE, deadline=self._until)
         figures["first_byte_seconds"] = round(time.monotonic() - begin, 6)
+
+    def _reach_any(self, task, deadline):
+        """Connect to the server's host, in a task; returns the address and the socket.
+
+        Of a server that was brought along all addresses are tried, the likeliest first.
+        """
+        names = [self.settings.client]
+        others = self.settings.far["addresses"][1:] if self.settings.far else ()
+        if others:
+            first = min(deadline, time.monotonic() + _FIRST_TRY)
+            with suppress(IperfError):
+                return (yield from self._race(task, names, first))
+            names += others
+        return (yield from self._race(task, names, deadline))
+
+    def _race(self, task, names, deadline):
+        addresses, error = [], None
+        for name in names:
+            try:
+                addresses += yield from look_up(name, self.settings.port, families(self.settings),
+                                                deadline)
+            except IperfError as failure:
+                error = failure
+        if not addresses:
+            raise error
+        self._begin = time.monotonic()
+        race = Race(self._loop, functools.partial(self._dial, deadline))
+        self._tries = race.tries
+        return (yield from race.run(task, addresses, deadline))
 
     def _dial(self, deadline, address):
         """Connect to one address of the server's, in a task; returns the socket."""
@@ -13527,6 +14217,20 @@ class Probing:
         return False
 
 
+def password_token(settings, key):
+    """Return who the user is, encrypted for the server, in a task. Raises IperfError 22.
+
+    key: the server's (RsaKey).
+    """
+    def encrypt():
+        text = credentials(settings.username, settings.password or "", time.time())
+        return key.encrypt(text, settings.use_pkcs1_padding)
+    token = yield from in_thread(encrypt, STEP_TIMEOUT)
+    if not isinstance(token, bytes):
+        raise IperfError(22, str(token or "the encryption took too long"))
+    return base64.b64encode(token).decode("ascii")
+
+
 class Client(Driver):
     """Run one test against a server.
 
@@ -13537,17 +14241,23 @@ class Client(Driver):
     ControlConnection.
     """
 
-    def __init__(self, settings, loop=None):
+    def __init__(self, settings, loop=None, far_server=None):
         """loop: a Loop that others use, too, and that is not closed; None: one of its own.
 
-        Raises IperfError 11, 22, 39, 909.
+        far_server: a FarServer that others use, too. Raises IperfError 11, 22, 39, 909, 920.
         """
+        if settings.many_hosts or settings.ssh_dial_back:
+            raise IperfError(920, "Client: HostToHost and Mesh do that")
         if settings.zerocopy and not CAN_SEND_FILES:
             raise IperfError(11)
         if settings.skip_rx_copy and not _MSG_TRUNC:
             raise IperfError(39)
+        if settings.ssh:
+            settings = settings.copy()  # it gets the server's address
         Driver.__init__(self, settings, loop)
         self._owns_loop = loop is None
+        self._owns_server = far_server is None
+        self._far_server = far_server or settings.ssh and FarServer(settings, self._loop, self.emit)
         self._key = None  # of the server, for the password
         if settings.username is not None:
             self._key = RsaKey(settings.rsa_public_key_path, False)
@@ -13600,6 +14310,8 @@ class Client(Driver):
         control, patience = self.control, CLOSING_TIMEOUT
         try:
             yield from self._prepare_test()
+            if self._far_server:
+                yield from self._far_server.start(self.settings)
             yield from Patience(control, self.test).run(self._begin)
             if self.settings.finds_mtu:
                 yield from self._find_mtu()
@@ -13622,6 +14334,8 @@ class Client(Driver):
                 self._fail(as_failure(error))
         if control.sock is not None:
             yield from close_orderly(control.sock, patience)
+        if self._far_server and self._owns_server:
+            yield from self._far_server.host.finish()
 
     def _prepare_test(self):
         self._transport = make_transport(self.settings, self.parameters, False)
@@ -13645,6 +14359,8 @@ class Client(Driver):
     def _begin(self, limit):
         """Reach the server, until it asks for the streams, in a task. limit: of reach()."""
         yield from self.control.reach(self._task, self.test, limit)
+        if self.settings.far:
+            self.test.own["far_end"] = described(self.settings.far, self.control.address)
         if not self.settings.connect_only:
             yield from self._exchange_parameters()
             yield from self.control.take_facts(self.test)
@@ -13659,7 +14375,7 @@ class Client(Driver):
         mss = maximum_segment(control.sock)
         block = self._transport.choose_length(self, mss)
         if self._key is not None:
-            yield from self._make_token()
+            parameters.token = yield from password_token(self.settings, self._key)
         document = parameters.to_json()
         self._debug_document("send_parameters", document)
         frame = encode_frame(document)
@@ -13685,18 +14401,6 @@ class Client(Driver):
         start.update(self._transport.segment_facts(mss))
         start["target_bitrate"] = parameters.rate
         start["fq_rate"] = parameters.fq_rate
-
-    def _make_token(self):
-        """Encrypt who the user is, in a task. Raises IperfError 22."""
-        settings = self.settings
-
-        def encrypt():
-            text = credentials(settings.username, settings.password or "", time.time())
-            return self._key.encrypt(text, settings.use_pkcs1_padding)
-        token = yield from in_thread(encrypt, STEP_TIMEOUT)
-        if not isinstance(token, bytes):
-            raise IperfError(22, str(token or "the encryption took too long"))
-        self.parameters.token = base64.b64encode(token).decode("ascii")
 
     def note_buffers(self, sizes):
         """Take note of the buffer sizes of a data connection, of which the first one's are told."""
@@ -13875,6 +14579,8 @@ class Client(Driver):
         if self.test:
             self.test.close()
         self.control.close()
+        if self._far_server and self._owns_server:
+            self._far_server.host.close()
 
 
 ###############################################################################
@@ -13897,7 +14603,7 @@ SURVEY_TESTS = (
     SurveyTest("down", ("down",), {"reverse": True, "min_mtu": None}),
     SurveyTest("both", ("up", "down"), {"bidirectional": True, "min_mtu": None}),
 )
-_OF_EACH = {"diagnose": False, "loopback": False, "verdict": True, "latency": True}
+_OF_EACH = {"diagnose": False, "loopback": False, "verdict": True, "latency": True}  # and no more
 
 Surveyed = collections.namedtuple("Surveyed", "test document error gone")
 Surveyed.__doc__ = """A SurveyTest that ran: its document, as -J prints it.
@@ -13933,13 +14639,16 @@ class Survey(Driver):
         """As Client.__init__()."""
         Driver.__init__(self, settings, loop)
         self._owns_loop = loop is None
+        # For all tests, with --ssh.
+        self._far_server = (FarServer(settings, self._loop, self.emit) if settings.ssh
+                            else None)
         self._ran = []
         self._in_vain = False  # the server was waited for
         self._client = self._make_client(SURVEY_TESTS[0], settings.wait or BETWEEN_TESTS)
         self._client.control.waits_for_absent = bool(settings.wait)
 
     def _make_client(self, test, wait):
-        return Client(survey_settings(self.settings, test, wait), self._loop)
+        return Client(survey_settings(self.settings, test, wait), self._loop, self._far_server)
 
     def stop(self, reason="on request"):
         """As Driver.stop(): the test that runs ends, and no other begins."""
@@ -13964,8 +14673,15 @@ class Survey(Driver):
             self._report()
             yield from self._take_events()
         finally:
+            if self._far_server:
+                self._finish_server()
             if self._owns_loop:
                 self._loop.close()
+
+    def _finish_server(self):
+        task = self._loop.spawn(self._far_server.host.finish())
+        while not task.done:
+            self._loop.run_once()
 
     def run(self):
         """Run the tests; return the document, as `-J` prints it, as a dict.
@@ -14350,6 +15066,477 @@ class Advice:
                       " on that way only." % (
                           slow["phase"].capitalize(), _rate_text(slow["rate_bps"]), fast["phase"],
                           _rate_text(fast["rate_bps"])))
+
+
+###############################################################################
+# mesh ########################################################################
+###############################################################################
+# Tests between hosts that are reached by ssh: one pair, whose client's output is
+# passed on, or all pairs, and what they come to. Nothing here prints.
+
+MESH_SECONDS = 5  # of each test, unless -t says otherwise
+_CELL_TIME = 45.0  # seconds that a pair may take beyond its test
+_SLOW_CELL = 0.8  # of the median of all
+_ASYMMETRIC = 0.8  # of the other direction's
+_SLOW_HOST = 0.8  # of the median of all, the best cell of a host
+_MOST_OUTPUT = 64 * 1024 * 1024  # bytes that a client may print
+
+
+class FarTest:
+    """One test whose client runs on a host that ssh reaches.
+
+    status: its exit status, None as long as it runs.
+    """
+
+    def __init__(self, host, settings, take):
+        """settings: of the client; take: called with what it prints, (bytes, is an error)."""
+        self.host, self.status = host, None
+        self._take = take
+        self._number = host.begin(self._take_answer, op="run", settings=settings.to_json())
+
+    def _take_answer(self, frame):
+        for name in ("out", "err"):
+            if isinstance(frame.get(name), str):
+                with suppress(UnicodeError):
+                    self._take(frame[name].encode("latin-1"), name == "err")
+        if isinstance(frame.get("status"), int):
+            self.status = frame["status"]
+
+    def stop(self):
+        """Interrupt it, as Ctrl-C does."""
+        self.host.tell(op="stop", job=self._number)
+
+    def finish(self, limit=None):
+        """Wait for its end, in a task. limit: monotonic, None for none. Raises IperfError 921."""
+        while self.status is None:
+            if self.host.trouble:
+                raise self.host.trouble
+            if limit is not None and time.monotonic() > limit:
+                self.host.end_job(self._number)
+                raise IperfError(921, "%s: the test there does not end" % self.host.name)
+            yield from pause(0.01)
+
+
+def far_client_settings(settings, place):
+    """Return the Settings of a client on another host. place: the server (far_place())."""
+    its = settings.copy()
+    # Files are this host's, and the server that is brought along knows no users.
+    vars(its).update(ssh=(), mesh=None, ssh_dial_back=False, logfile=None, pidfile=None,
+                     username=None, password=None, rsa_public_key_path=None,
+                     far=place, client=place["addresses"][0], port=place["port"])
+    return its
+
+
+def turn_around(settings):
+    """Let the data of a client's settings go the other way, and so the limits."""
+    settings.reverse = not settings.reverse and not settings.bidirectional
+    other = {"up": "down", "down": "up", None: None}
+    settings.min_bitrate = tuple((rate, other[way]) for rate, way in settings.min_bitrate)
+
+
+class Lines:
+    """Bytes to lines of text, as they come."""
+
+    def __init__(self):
+        self._rest = b""
+
+    def add(self, data):
+        """Return the lines that are complete now."""
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        return [line.decode("utf-8", "surrogateescape") for line in lines]
+
+    def close(self):
+        """Return what is left."""
+        rest, self._rest = self._rest, b""
+        return [rest.decode("utf-8", "surrogateescape")] if rest else []
+
+
+class FarDriver(Driver):
+    """What tests between other hosts share: the hosts, a task that runs, a way to stop.
+
+    status: the exit status, once it is over.
+    """
+
+    def __init__(self, settings, loop=None):
+        """As Driver.__init__()."""
+        Driver.__init__(self, settings, loop)
+        self.hosts = [FarHost(name, settings, self._loop, self.emit) for name in settings.hosts]
+        self._test = None  # the FarTest that runs
+        self._told_stop = False
+
+    def __iter__(self):
+        task = self._loop.spawn(self._run())
+        try:
+            while not task.done or self._events:
+                yield from self._take_events()
+                if task.done:
+                    break
+                if self._stop_reason is not None and not self._told_stop:
+                    self._told_stop = True
+                    self._interrupt(task)
+                self._loop.run_once()
+        finally:
+            for host in self.hosts:
+                host.close()
+            self._loop.close()
+
+    def _interrupt(self, task):
+        self._loop.wake(task, Interrupted(self._stop_reason))
+
+    def _run(self):
+        try:
+            yield from self._begin_hosts()
+            yield from self._test_all()
+        except Exception as error:
+            self._fail(as_failure(error))
+        tasks = [self._loop.spawn(host.finish()) for host in self.hosts]
+        while not all(task.done for task in tasks):
+            yield from pause(0.005)
+
+    def _begin_hosts(self):
+        """Begin the program on all hosts at a time, in a task; returns the errors, by host."""
+        tasks = [self._loop.spawn(host.start()) for host in self.hosts]
+        while not all(task.done for task in tasks):
+            yield from pause(0.005)
+        for host, task in zip(self.hosts, tasks):
+            if task.error is not None:
+                yield from self._miss(host, as_failure(task.error))
+
+    def _miss(self, host, error):
+        """Take note that a host cannot be used, in a task."""
+        raise error
+        yield
+
+    def _between(self, client, server, settings, take, limit=None):
+        """Run a test from one host to another one, in a task; returns the status.
+
+        take: of FarTest. Raises IperfError 921.
+        """
+        token = make_token()
+        port = settings.port if "port" in settings.explicit else 0
+        job, port = yield from server.serve(far_server_settings(settings), port, token,
+                                            4 * settings.version4 or 6 * settings.version6)
+        addresses = yield from server.candidates()
+        try:
+            return (yield from self._finish_test(client, far_client_settings(
+                settings, far_place(server, addresses, port, token)), take, limit))
+        finally:
+            server.end_job(job)
+
+    def _finish_test(self, client, settings, take, limit=None):
+        self._test = FarTest(client, settings, take)
+        yield from self._test.finish(limit)
+        return self._test.status
+
+    def _fail(self, error):
+        """Report what ended it."""
+        self.error, self.status = error, 1
+        if isinstance(error, Interrupted):
+            text = line = interrupt_text("client", error.reason)
+        else:
+            text = error_text(error)
+            line = with_remark(error)
+        self.emit("error", text, line=line, first=text, server=False)
+        self.emit("end", {})
+        self.emit("done", None, ok=False)
+
+
+class HostToHost(FarDriver):
+    """Run a test from one host to another one, both reached by ssh: --ssh A --ssh B.
+
+    Iterate over it for the events: `relayed` is what the client on A prints, a list of lines.
+    """
+
+    def __init__(self, settings, loop=None, place=None):
+        """place: of a server of this program's on this host (--ssh-dial-back)."""
+        FarDriver.__init__(self, settings, loop)
+        self._place = place
+        self._lines = Lines(), Lines()
+
+    def _interrupt(self, task):
+        if self._test is not None and self._test.status is None:
+            self._test.stop()
+            self._loop.spawn(self._insist(task))
+        else:
+            FarDriver._interrupt(self, task)
+
+    def _insist(self, task):
+        """End it for good if the client there does not."""
+        yield from pause(_ENDING_TIME)
+        FarDriver._interrupt(self, task)
+
+    def _test_all(self):
+        if self._place is None:
+            self.status = yield from self._between(*self.hosts, self.settings, self._relay)
+        else:
+            settings = far_client_settings(self.settings, self._dial_back_place())
+            turn_around(settings)
+            self.status = yield from self._finish_test(self.hosts[0], settings, self._relay)
+        for is_error, lines in enumerate(self._lines):
+            self._tell(lines.close(), bool(is_error))
+        self.emit("done", None, ok=not self.status, relayed=True)
+
+    def _dial_back_place(self):
+        """Return the place of the server here, as it may be called there."""
+        wanted, peer = self.settings.ssh_address, self.hosts[0].facts.get("peer", "")
+        names = [wanted] if wanted else [each for each in [peer] if is_address(each)]
+        if not wanted:
+            names += host_addresses()
+        return dict(self._place, name="here", addresses=list(collections.OrderedDict.fromkeys(
+            names)))
+
+    def _relay(self, data, is_error):
+        self._tell(self._lines[is_error].add(data), is_error)
+
+    def _tell(self, lines, is_error):
+        if lines:
+            self.emit("relayed", lines, is_error=is_error)
+
+
+class Mesh(FarDriver):
+    """Run a test between each two of several hosts, one after the other: --mesh.
+
+    Iterate over it for the events: `cell` of each pair, at last `mesh`, whose data is the summary,
+    and `done`; or call run() for the document.
+    """
+
+    def __init__(self, settings, loop=None):
+        """As Driver.__init__()."""
+        FarDriver.__init__(self, settings, loop)
+        self.cells = []
+        self._missing = {}  # hosts that cannot be used, by name: the text
+        self._statuses = []
+
+    def run(self):
+        """Run the tests; return the document, as `-J` prints it, as a dict.
+
+        Raises IperfError, with the results so far in its `document`, if it ended early.
+        """
+        document = None
+        for event in self:
+            if event["event"] == "mesh":
+                document = mesh_document(event)
+        if self.error is not None:
+            error = self.error
+            if isinstance(error, Interrupted):
+                error = IperfError(119, error.reason)
+            error.document = document
+            raise error
+        return document
+
+    def _miss(self, host, error):
+        self._missing[host.name] = error.reason() or error_text(error)
+        yield from ()
+
+    def _pairs(self):
+        return [(one, other) for one in self.hosts for other in self.hosts if one is not other]
+
+    def _test_all(self):
+        pairs, settings = self._pairs(), self._cell_settings()
+        usable = [pair for pair in pairs if not self._trouble_of(*pair)]
+        self.emit("announce", {"pairs": len(usable), "seconds": settings.time + settings.omit,
+                               "hosts": [host.name for host in self.hosts]})
+        for number, pair in enumerate(pairs):
+            self.emit("phase", {"from": pair[0].name, "to": pair[1].name, "number": number + 1,
+                                "count": len(pairs), "begins": True})
+            cell, status = yield from self._fill(pair, settings)
+            self.cells.append(cell)
+            self._statuses.append(status)
+            self.emit("cell", cell)
+        self._report()
+
+    def _cell_settings(self):
+        settings = self.settings.copy()
+        vars(settings).update(json=True, json_stream=False, title=None, timestamps=None, debug=0)
+        if not settings.timed and not settings.bytes and not settings.blocks:
+            settings.time = MESH_SECONDS
+            settings.explicit["time"] = None
+        return settings
+
+    def _trouble_of(self, *hosts):
+        """Return why one of two hosts cannot be used, None if both can."""
+        for host in hosts:
+            text = self._missing.get(host.name) or (host.trouble and host.trouble.reason())
+            if text:
+                return text
+        return None
+
+    def _fill(self, pair, settings):
+        """Run the test of one pair, in a task; returns the cell and the status."""
+        cell = collections.OrderedDict((("from", pair[0].name), ("to", pair[1].name)))
+        trouble = self._trouble_of(*pair)
+        if trouble:
+            return dict(cell, error=trouble, marks=[]), 1
+        chunks, size = [], [0]
+
+        def take(data, is_error):
+            size[0] += len(data)
+            if not is_error and size[0] <= _MOST_OUTPUT:
+                chunks.append(data)
+        limit = (time.monotonic() + settings.time + settings.omit + _CELL_TIME
+                 if settings.time else None)
+        try:
+            status = yield from self._between(pair[0], pair[1], settings, take, limit)
+        except IperfError as error:
+            return dict(cell, error=error.reason(), marks=[]), 1
+        return mesh_cell(cell, b"".join(chunks), status), status
+
+    def _fail(self, error):
+        self._report(error)
+
+    def _report(self, error=None):
+        self.error = error
+        text = None
+        if error is not None:
+            text = (interrupt_text("client", error.reason) if isinstance(error, Interrupted)
+                    else error_text(error))
+            self.emit("error", text, line=text if isinstance(error, Interrupted)
+                      else with_remark(error), first=text, server=False)
+        hosts = [collections.OrderedDict(
+            (("name", host.name), ("python", host.python),
+             ("version", host.facts.get("version")),
+             ("address", (host.facts.get("addresses") or [None])[0]),
+             ("error", self._missing.get(host.name)))) for host in self.hosts]
+        seconds = self._cell_settings().time
+        self.emit("mesh", summarize_mesh(hosts, seconds, self.cells, error is None), error=text)
+        self.emit("done", None, ok=error is None)
+        failed = error is not None or 1 in self._statuses or not self.cells
+        self.status = 1 if failed else max(self._statuses)
+
+
+def mesh_document(event):
+    """Return the document of a mesh, of its `mesh` event."""
+    document = collections.OrderedDict((("mesh", event["data"]),))
+    if event["error"] is not None:
+        document["error"] = event["error"]
+    return document
+
+
+# What the tests come to.
+
+def mesh_cell(cell, output, status):
+    """Return a cell with the figures of the document that its client printed."""
+    import json
+    try:
+        document = json.loads(output.decode("utf-8", "replace"),
+                              object_pairs_hook=collections.OrderedDict)
+        start, end = document["start"], document["end"]
+        error = document.get("error")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return dict(cell, error="the client there printed no document (status %d)" % status,
+                    marks=[])
+    cell = collections.OrderedDict(cell, marks=[])
+    try:
+        received, sent = end["sum_received"], end["sum_sent"]
+        cell["bits_per_second"] = float(received["bits_per_second"])
+        if isinstance(sent.get("retransmits"), int):
+            cell["retransmits"] = sent["retransmits"]
+        if "lost_percent" in end.get("sum", ()):
+            cell["lost_percent"] = float(end["sum"]["lost_percent"])
+        _add_times(cell, start, end)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        if not error:
+            error = "the client there printed no figures (status %d)" % status
+    if error:
+        cell.pop("bits_per_second", None)
+        cell["error"] = printable(str(error))[:300]
+    cell["document"] = document
+    return cell
+
+
+def _add_times(cell, start, end):
+    """Add the milliseconds of round trips: of the idle path, and under load if it was asked for."""
+    latency = end.get("pyperf3", {}).get("latency") or {}
+    idle, loaded = latency.get("idle") or {}, latency.get("loaded") or {}
+    least = [stream["sender"]["min_rtt"] for stream in end.get("streams", ())
+             if stream.get("sender", {}).get("min_rtt")]
+    if "min_ms" in idle:
+        cell["rtt_ms"] = float(idle["min_ms"])
+    elif least:
+        cell["rtt_ms"] = min(least) / 1000.0
+    if "p50_ms" in loaded:
+        cell["latency_ms"] = float(loaded["p50_ms"])
+
+
+def median(values):
+    """Return the median of numbers, 0 of none."""
+    values = sorted(values)
+    middle = len(values) // 2
+    if not values:
+        return 0.0
+    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2.0
+
+
+def summarize_mesh(hosts, seconds, cells, complete):
+    """Return what is to be told of all cells: a dict, as the README tells. It marks the cells."""
+    names = [host["name"] for host in hosts]
+    middle = median([cell["bits_per_second"] for cell in cells if "bits_per_second" in cell])
+    usual = _usual_rate(names, cells)
+    for cell in cells:
+        _mark_cell(cell, cells, usual)
+    return collections.OrderedDict((
+        ("hosts", hosts), ("seconds", seconds), ("metric", "bits_per_second"),
+        ("cells", cells), ("median_bps", middle), ("usual_bps", usual),
+        ("findings", _mesh_findings(names, cells, usual)),
+        ("complete", complete and len(cells) == len(names) * (len(names) - 1))))
+
+
+def _usual_rate(names, cells):
+    """Return the rate that cells are held against: the median of the best that each host does.
+
+    The median of all is no measure: of three hosts a slow one spoils four of six cells.
+    """
+    best = [max([cell.get("bits_per_second", 0.0) for cell in cells
+                 if name in (cell["from"], cell["to"])] or [0.0]) for name in names]
+    return median([rate for rate in best if rate])
+
+
+def _mark_cell(cell, cells, usual):
+    rate = cell.get("bits_per_second")
+    if rate is None:
+        return
+    back = next((other.get("bits_per_second") for other in cells
+                 if (other["from"], other["to"]) == (cell["to"], cell["from"])), None)
+    cell["marks"] = (["slow"] if rate < _SLOW_CELL * usual else []) + (
+        ["asymmetric"] if back and rate < _ASYMMETRIC * back else [])
+
+
+def _mesh_findings(names, cells, usual):
+    """Return sentences: of hosts all of whose cells are slow, then of what else is wrong."""
+    findings, told = [], set()
+    for what, keys in (("sends and receives", ("from", "to")), ("sends", ("from",)),
+                       ("receives", ("to",))):
+        for name in names:
+            its = [cell for cell in cells if name in [cell[key] for key in keys]
+                   and "bits_per_second" in cell]
+            pairs = {(cell["from"], cell["to"]) for cell in its}
+            # Of two hosts each is all that the other one has.
+            if len(its) > 1 and len(names) > 2 and not pairs <= told and all(
+                    "slow" in cell["marks"] for cell in its):
+                told |= pairs
+                findings.append("All that %s %s is slow, %s rather than %s: look at %s and its"
+                                " link." % (name, what, _range_text(its), _rate_text(usual), name))
+    for cell in cells:
+        pair = "%(from)s -> %(to)s" % cell
+        if "error" in cell:
+            findings.append("%s failed: %s." % (pair, cell["error"].rstrip(".")))
+        elif (cell["from"], cell["to"]) in told:
+            continue
+        elif "slow" in cell["marks"]:
+            findings.append("%s carries %s, %.0f %% less than usual here." % (
+                pair, _rate_text(cell["bits_per_second"]),
+                100 * (1 - cell["bits_per_second"] / usual)))
+        elif "asymmetric" in cell["marks"]:
+            findings.append("%s carries %s, much less than the way back." % (
+                pair, _rate_text(cell["bits_per_second"])))
+    return findings
+
+
+def _range_text(cells):
+    rates = [cell["bits_per_second"] for cell in cells]
+    low, high = _rate_text(min(rates)), _rate_text(max(rates))
+    return low if low == high else "%s to %s" % (low, high)
 
 
 ###############################################################################
@@ -14812,6 +15999,14 @@ class Resources:
         address = ipaddress.ip_address(host.partition("%")[0])
         return any(address in network for network in self.settings.allow)
 
+    def knows(self, cookie):
+        """Return whether a new test's cookie begins as it has to, of a server for one client."""
+        token = to_bytes(self.settings.far["token"]) if self.settings.far else b""
+        if not token:
+            return True
+        import hmac
+        return hmac.compare_digest(bytes(cookie[:len(token)]), token)
+
     def authorize(self, token):
         """Let in only whom the users' file names, in a task. Raises IperfError 142."""
         if self.gatekeeper is None:
@@ -15179,6 +16374,10 @@ class Connection:
         if conversation is not None:
             sock, self.sock = self.sock, None
             server.hand_over(sock, conversation, data)
+            return False
+        if not server.resources.knows(data):
+            server.rejections.warn("%s is not the client that this server is for" % self.peer[0])
+            yield from self._deny(IperfError(142))
             return False
         self.cookie = bytes(data)
         return True
@@ -16296,6 +17495,10 @@ class MessageRenderer:
         name = event["event"]
         if name == "warning":
             return error_lines(event, self._named)
+        if name == "far":
+            return [event["data"]]
+        if name == "relayed" and event["is_error"]:
+            return event["data"]
         if name == "debug" and event["level"] <= self._debug:
             tag = test_tag(event) if self._named else ""
             return [tag + line for line in event["data"].split("\n")]
@@ -16338,11 +17541,148 @@ def make_survey_renderer(settings, told):
     return SurveyTextRenderer(settings.verbose, settings.format, settings.title, told)
 
 
+class RelayRenderer:
+    """What a client on another host prints, as it came; if none does, what renders errors."""
+
+    def __init__(self, own):
+        """own: the renderer of what this end has to say."""
+        self._own = own
+        self._relays = False
+
+    def render(self, event):
+        if event["event"] == "relayed":
+            self._relays = True
+            return [] if event["is_error"] else event["data"]
+        return [] if self._relays or event.get("relayed") else self._own.render(event)
+
+
+class MeshJsonRenderer:
+    """The document of --mesh, as `-J` prints it."""
+
+    def render(self, event):
+        if event["event"] != "mesh":
+            return []
+        return [escape_steering(encode_json(mesh_document(event), 0))]
+
+
+# Of -f, the unit and the bits in it; "a": whatever fits.
+_MESH_UNITS = {"k": ("Kbits/s", 1e3), "m": ("Mbits/s", 1e6), "g": ("Gbits/s", 1e9),
+               "t": ("Tbits/s", 1e12), "K": ("KBytes/s", 8e3), "M": ("MBytes/s", 8e6),
+               "G": ("GBytes/s", 8e9), "T": ("TBytes/s", 8e12)}
+
+
+class MeshTextRenderer:
+    """The tests of --mesh as a table: rows from, columns to; and what stands out."""
+
+    def __init__(self, letter=None, told=False, verdicts=False):
+        """told: a line at a terminal tells how far it is; verdicts: print those of the tests."""
+        self._letter, self._told, self._verdicts = letter, told, verdicts
+
+    def render(self, event):
+        make = getattr(self, "_on_" + event["event"], None)
+        return [printable(line) for line in make(event["data"])] if make else []
+
+    def _on_announce(self, data):
+        hosts, pairs, seconds = data["hosts"], data["pairs"], data["seconds"]
+        time = " of %g s" % seconds if seconds else ""
+        whole = ", about %s" % self._duration(pairs * (seconds + 1)) if seconds else ""
+        return ["%d hosts, %d tests%s one after the other%s" % (len(hosts), pairs, time, whole)]
+
+    @staticmethod
+    def _duration(seconds):
+        return "%.0f s" % seconds if seconds < 120 else "%.0f min" % (seconds / 60.0)
+
+    def _on_cell(self, cell):
+        if self._told:
+            return []
+        return ["%s -> %s: %s" % (cell["from"], cell["to"], cell.get("error") or
+                                  _rate_text(cell["bits_per_second"]))]
+
+    def _on_mesh(self, data):
+        cells = {(cell["from"], cell["to"]): cell for cell in data["cells"]}
+        if not cells:
+            return []
+        names = [host["name"] for host in data["hosts"]]
+        lines = [""] + self._rates(names, cells)
+        for key, title in (("rtt_ms", "RTT, ms"), ("latency_ms", "loaded, ms")):
+            if any(key in cell for cell in cells.values()):
+                lines += [""] + self._table(title, names, cells, lambda cell, key=key: (
+                    self._number(cell[key]) if key in cell else ""))
+        return lines + self._sentences(data)
+
+    def _rates(self, names, cells):
+        highest = max([cell.get("bits_per_second", 0.0) for cell in cells.values()])
+        letter = self._letter or ("g" if highest >= 1e10 else "m" if highest >= 1e6 else "k")
+        unit, bits = _MESH_UNITS[letter]
+
+        def text(cell):
+            if "bits_per_second" not in cell:
+                return "failed"
+            return self._number(cell["bits_per_second"] / bits) + "!" * ("slow" in cell["marks"])
+        medians = []
+        for name in names:
+            rates = [cell["bits_per_second"] / bits for (start, _), cell in cells.items()
+                     if start == name and "bits_per_second" in cell]
+            medians.append(self._number(median(rates)) if rates else "")
+        return self._table(unit, names, cells, text, medians)
+
+    @staticmethod
+    def _number(value):
+        return "%.*f" % (0 if value >= 99.95 else 1 if value >= 9.995 else 2, value)
+
+    @staticmethod
+    def _table(title, names, cells, text, last=None):
+        """Return the lines of a table. text: of a cell; last: what the last column says."""
+        rows = [[title] + ["to " + name for name in names] + (["median"] if last else [])]
+        for number, start in enumerate(names):
+            row = ["from " + start]
+            for end in names:
+                cell = cells.get((start, end))
+                row.append("-" if start == end else text(cell) if cell else "")
+            rows.append(row + (last[number:number + 1] if last else []))
+        widths = [max(len(row[column].rstrip("!")) for row in rows)
+                  for column in range(len(rows[0]))]
+        return ["  ".join([row[0].ljust(widths[0])] + [
+            # What marks a number stands behind its column.
+            each.rjust(width) if not each.endswith("!") else each.rjust(width + 1)[:width + 1]
+            for each, width in zip(row[1:], widths[1:])]).replace("!  ", "! ").rstrip()
+                for row in rows]
+
+    def _sentences(self, data):
+        findings = list(data["findings"])
+        if not findings and data["complete"]:
+            findings = ["Nothing stands out: each has 80 % of %s at the least." % _rate_text(
+                data["usual_bps"])]
+        lines = [""] + findings
+        for cell in data["cells"]:
+            own = cell.get("document", {}).get("end", {}).get("pyperf3", {})
+            for check in own.get("checks", ()):
+                if check.get("state") != "ok":
+                    lines.append("%s -> %s: limit missed: %s" % (
+                        cell["from"], cell["to"], check.get("name")))
+            for found in own.get("verdict", ()) if self._verdicts else ():
+                if found.get("kind") == "limit":
+                    lines.append("%s -> %s: %s." % (cell["from"], cell["to"],
+                                                    found.get("sentence")))
+        return lines
+
+
+def make_mesh_renderer(settings, told):
+    """Return what renders the events of a Mesh. told: of MeshTextRenderer."""
+    if settings.json:
+        return MeshJsonRenderer()
+    return MeshTextRenderer(settings.format, told, settings.verdict)
+
+
 def survey_progress(event):
-    """Return what a line at a terminal says after an event of a Survey, None for nothing new."""
+    """Return what a line at a terminal says after an event of a Survey or a Mesh.
+
+    None for nothing new.
+    """
     name, data = event["event"], event["data"]
     if name == "phase" and data["begins"]:
-        return "test %d of %d: %s" % (data["number"], data["count"], data["name"])
+        return "test %d of %d: %s" % (data["number"], data["count"], data.get("name") or
+                                      "%(from)s -> %(to)s" % data)
     if name == "interval" and "phase" in event:
         rates = [data[name]["bits_per_second"] for name in
                  ("sum" + suffix for suffix in DIRECTIONS) if name in data]
@@ -16351,8 +17691,22 @@ def survey_progress(event):
     return None
 
 
-def make_renderer(settings):
-    """Return what renders the events of a driver as the settings ask for."""
+def make_renderer(settings, told=False):
+    """Return what renders the events of a driver as the settings ask for.
+
+    told: a line at a terminal tells how far it is.
+    """
+    if settings.crowd:
+        return make_mesh_renderer(settings, told)
+    if settings.relayed:
+        return RelayRenderer(make_test_renderer(settings))
+    if settings.diagnose:
+        return make_survey_renderer(settings, told)
+    return make_test_renderer(settings)
+
+
+def make_test_renderer(settings):
+    """Return what renders the events of tests as the settings ask for."""
     named = settings.max_clients > 1
     room = KEPT_DOCUMENTS // settings.max_clients if settings.server else None
 
@@ -16906,14 +18260,15 @@ class Printer:
         self._driver = driver
         self._output = output
         self._waiting_line = WaitingLine(output)
-        self._tells_progress = (settings.diagnose and not settings.verbose
-                                and self._waiting_line.columns() > 0)
-        self._results = (make_survey_renderer(settings, self._tells_progress)
-                         if settings.diagnose else make_renderer(settings))
+        has_line = settings.crowd or settings.diagnose and not (settings.verbose
+                                                                or settings.relayed)
+        self._tells_progress = has_line and self._waiting_line.columns() > 0
+        self._results = make_renderer(settings, self._tells_progress)
         self._messages = PerTest(lambda: MessageRenderer(
             settings.debug, settings.diagnose or settings.max_clients > 1))
         self._daemon = settings.daemon
         self._text = output.log_is_text = not (settings.json or settings.json_stream)
+        self._stamps = self._text and not settings.relayed  # what comes from elsewhere has them
         self._catching_up = False  # a task writes what a reader did not take at once
 
     def print(self, event):
@@ -16926,7 +18281,7 @@ class Printer:
         elif self._tells_progress:
             self._show_progress(event)
         try:
-            output.write(self._results.render(event), self._text)
+            output.write(self._results.render(event), self._stamps)
         except MemoryError:
             if not server:
                 raise
@@ -16944,7 +18299,7 @@ class Printer:
         text = survey_progress(event)
         if text is not None:
             self._waiting_line.show_text(text)
-        elif event["event"] in ("warning", "error", "debug", "diagnose"):
+        elif event["event"] in ("warning", "error", "debug", "diagnose", "mesh", "far"):
             self._waiting_line.show_text("")
 
     def _record_warning(self, event):
@@ -16968,14 +18323,19 @@ class Printer:
 class Loopback:
     """The server of --loopback: it serves one test, or a survey, on a free port of this host.
 
-    As a context it ends with it. host, port: its address.
+    That of --ssh-dial-back listens to others as well, and needs their token. As a context it ends
+    with it. host, port: its address; host is None for all.
     """
 
     def __init__(self, settings):
         """settings: the client's. Raises IperfError if nothing can listen."""
         self.host = "::1" if settings.version6 else "127.0.0.1"
-        self._listener = open_listener(self.host, 0, _AF_INET6 if settings.version6
-                                       else socket.AF_INET)
+        self.token = None
+        if settings.ssh_dial_back:  # others may reach it, too
+            self.host, self.token = None, make_token()
+        port = settings.port if self.token and "port" in settings.explicit else 0
+        self._listener = open_listener(self.host, port, families(settings) if self.token else
+                                       _AF_INET6 if settings.version6 else socket.AF_INET)
         self.port = self._listener.getsockname()[1]
         self._settings = settings
         self._helper = None
@@ -16989,9 +18349,8 @@ class Loopback:
 
     def _make_server(self):
         ours = self._settings
-        settings = Settings(server=True, one_off=not ours.diagnose, threads=ours.threads,
-                            interval=ours.interval, verbose=ours.verbose, json=ours.json,
-                            json_stream=ours.json_stream)
+        settings = far_server_settings(ours)
+        settings.far = self.token and {"token": self.token}
         return Server(settings, self._listener,
                       lambda: TextRenderer(ours.verbose, ours.format).render)
 
@@ -17070,6 +18429,225 @@ class HelperThread:
         self._thread.join(2.0)
 
 
+_RELAYED = 32768  # bytes of output in one line of a far end
+
+
+class FarEnd:
+    """This program on a host that was reached by ssh: it does what standard input asks for.
+
+    It ends when that does, or when it is silent for too long (the link may be cut), and leaves
+    nothing behind.
+    """
+
+    def __init__(self, marker, run):
+        """marker: what comes before each line; run: does what settings say, prints it.
+
+        run takes the Settings and an Output, and returns the exit status.
+        """
+        self._marker, self._run = to_bytes(marker), run
+        self._loop = Loop()
+        self._heard = time.monotonic()
+        self._unsent = bytearray()
+        self._jobs = {}  # by number: objects with end() and stop()
+        self._over = False
+
+    def work(self):
+        """Do what is asked for, until the end."""
+        for descriptor in (0, 1):
+            os.set_blocking(descriptor, False)
+        self._sender = self._loop.spawn(self._send())
+        self._loop.spawn(self._listen())
+        self._loop.spawn(self._watch())
+        connection = os.environ.get("SSH_CONNECTION", "").split()
+        addresses = connection[2:3] + host_addresses()
+        self._say(host=socket.gethostname(), version=__version__, peer="".join(connection[:1]),
+                  addresses=list(collections.OrderedDict.fromkeys(addresses)))
+        try:
+            while not self._over:
+                self._loop.run_once()
+        finally:
+            for job in list(self._jobs.values()):
+                job.end()
+
+    def _watch(self):
+        while time.monotonic() - self._heard < BEATS_MISSED:
+            yield from pause(1.0)
+        self._over = True
+
+    def _listen(self):
+        """Take requests, in a task."""
+        rest = bytearray()
+        while True:
+            try:
+                data = os.read(0, 65536)
+            except BlockingIOError:
+                yield Wait(0, READ, None)
+                continue
+            except OSError:
+                data = b""
+            self._heard = time.monotonic()
+            rest += data
+            lines = rest.split(b"\n")
+            rest = lines.pop()
+            for line in lines:
+                if line:
+                    self._take(bytes(line))
+            if not data:
+                self._over = True
+                return
+
+    def _take(self, line):
+        import json
+        request = json.loads(line.decode("ascii"))
+        number, job = request["job"], self._jobs.get(request["job"])
+        if request["op"] == "end":
+            if self._jobs.pop(number, None):
+                job.end()
+        elif request["op"] == "stop":
+            if job:
+                job.stop()
+        else:
+            try:
+                getattr(self, "_begin_" + request["op"])(number, request)
+            except IperfError as error:
+                self._say(job=number, error=error_text(error))
+            except OSError as error:
+                self._say(job=number, error=system_text(error))
+
+    def _begin_serve(self, number, request):
+        """Begin a server."""
+        families = {4: socket.AF_INET, 6: _AF_INET6}
+        listener = open_listener(None, request["port"], families.get(request["family"],
+                                                                     socket.AF_UNSPEC))
+        port = listener.getsockname()[1]
+        settings = Settings.from_json(request["settings"])
+        settings.far = {"token": request["token"]}
+
+        def make_server():
+            return Server(settings, listener,
+                          lambda: TextRenderer(settings.verbose, settings.format).render)
+        with on_error(listener.close):
+            self._jobs[number] = HelperProcess(make_server, listener)
+        self._say(job=number, port=port)
+
+    def _begin_run(self, number, request):
+        """Begin a client."""
+        settings = Settings.from_json(request["settings"])
+        program = FarProgram(lambda: self._run(settings, Output()))
+        self._jobs[number] = program
+        self._loop.spawn(self._pass_on(number, program))
+
+    def _pass_on(self, number, program):
+        """Tell what a client prints, and its status, in a task."""
+        tasks = [self._loop.spawn(self._relay(number, name, descriptor))
+                 for name, descriptor in program.outputs]
+        while not all(task.done for task in tasks) or program.poll() is None:
+            yield from pause(0.005)
+        if self._jobs.pop(number, None):
+            program.end()
+        self._say(job=number, status=program.poll())
+
+    def _relay(self, number, name, descriptor):
+        try:
+            while True:
+                while len(self._unsent) > 4 * _RELAYED:
+                    yield from pause(0.01)
+                try:
+                    data = os.read(descriptor, _RELAYED)
+                except BlockingIOError:
+                    yield Wait(descriptor, READ, None)
+                    continue
+                if not data:
+                    return
+                self._say(job=number, **{name: data.decode("latin-1")})
+        finally:
+            os.close(descriptor)
+
+    def _say(self, **frame):
+        import json
+        self._unsent += self._marker + b" " + to_bytes(json.dumps(frame)) + b"\n"
+        self._loop.wake(self._sender)
+
+    def _send(self):
+        """Send what waits, in a task."""
+        while True:
+            try:
+                while self._unsent:
+                    del self._unsent[:os.write(1, self._unsent[:65536])]
+                yield Wait(None, 0, None)
+            except BlockingIOError:
+                yield Wait(1, WRITE, None)
+            except OSError:
+                self._over = True
+                return
+
+
+class FarProgram:
+    """This program's command line in a process of its own, whose output is passed on.
+
+    outputs: (name, descriptor) of each, non-blocking.
+    """
+
+    def __init__(self, run):
+        """run: prints, and returns the exit status. Raises OSError."""
+        out, err, lifeline = os.pipe(), os.pipe(), os.pipe()
+        try:
+            self._pid = os.fork()
+        except OSError:
+            for end in out + err + lifeline:
+                os.close(end)
+            raise
+        if self._pid == 0:
+            try:
+                self._become(out[1], err[1], lifeline[0], run)
+            finally:
+                os._exit(1)
+        self._status, self._lifeline = None, lifeline[1]
+        os.close(lifeline[0])
+        self.outputs = (("out", out[0]), ("err", err[0]))
+        for own, its in (out, err):
+            os.close(its)
+            os.set_blocking(own, False)
+
+    @staticmethod
+    def _become(out, err, lifeline, run):
+        with suppress(AttributeError, OSError):  # SIGIO, which ends it, if the far end goes
+            fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+            flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
+            fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        close_descriptors((0, 1, 2, lifeline))
+        os._exit(run())
+
+    def poll(self):
+        """Return the exit status, None as long as it runs."""
+        if self._status is None:
+            with suppress(OSError):
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+                if pid:
+                    self._status = (os.WEXITSTATUS(status) if os.WIFEXITED(status)
+                                    else 128 + os.WTERMSIG(status))
+        return self._status
+
+    def stop(self):
+        """Interrupt it, as Ctrl-C does."""
+        if self.poll() is None:
+            with suppress(OSError):
+                os.kill(self._pid, signal.SIGINT)
+
+    def end(self):
+        """End it, and wait for that."""
+        begin = time.monotonic()
+        while self.poll() is None:
+            late = time.monotonic() - begin > 1.0
+            with suppress(OSError):
+                os.kill(self._pid, signal.SIGKILL if late else signal.SIGTERM)
+            time.sleep(0.01)
+        os.close(self._lifeline)
+
+
 ###############################################################################
 # command line ################################################################
 ###############################################################################
@@ -17135,6 +18713,8 @@ def run_driver(driver, settings, output, daemon=None):
         output.patience = CLOSING_TIMEOUT if count and settings.server else None
         output.drain(lambda: signals.count > count)
         output.patience = CLOSING_TIMEOUT
+    if driver.status is not None:
+        return driver.status
     return 1 if isinstance(driver.error, IperfError) else status
 
 
@@ -17151,21 +18731,31 @@ def run_server(settings, output, daemon=None):
 
 
 def run_loopback(settings, output):
-    """Run a client against a server that is started for it. Returns the exit status."""
+    """Run a client against a server that is started for it. Returns the exit status.
+
+    With --ssh-dial-back the client runs on another host.
+    """
     try:
         far_end = Loopback(settings)
     except IperfError as error:
         output.complain([error_line(error)])
         return 1
     with far_end:
-        settings.client, settings.port = far_end.host, far_end.port
-        client = make_client(settings)
+        if settings.loopback:
+            settings.client, settings.port = far_end.host, far_end.port
+            client = make_client(settings)
+        else:
+            client = HostToHost(settings, place={"port": far_end.port, "token": far_end.token})
         far_end.start()
         return run_driver(client, settings, output)
 
 
 def make_client(settings):
     """Return the driver of a client's command line."""
+    if settings.crowd:
+        return Mesh(settings)
+    if settings.relayed:
+        return HostToHost(settings)
     return Survey(settings) if settings.diagnose else Client(settings)
 
 
@@ -17364,7 +18954,7 @@ def read_arguments(arguments, output):
     """
     strict = "POSIXLY_CORRECT" in os.environ
     before, more = (), os.environ.get("PYPERF3_OPTS")
-    if more and not any(option.dest in ("client", "loopback")
+    if more and not any(option.dest in ("client", "loopback", "ssh", "mesh")
                         for option, _ in split_arguments(arguments, strict)):
         more = None
     if more:
@@ -17448,7 +19038,7 @@ def start(settings, output):
             output.open_log(settings.logfile)
         if settings.affinity is not None:
             set_affinity(settings.affinity[0])
-        if settings.loopback:
+        if settings.loopback or settings.ssh_dial_back:
             return run_loopback(settings, output)
         if not settings.server:
             return run_driver(make_client(settings), settings, output)
@@ -17484,6 +19074,15 @@ def name_process(program):
     with suppress(OSError):
         with open("/proc/self/comm", "wb", 0) as handle:
             handle.write(os.fsencode(name)[:15])
+
+
+def be_far_end(marker):
+    """Be this program on a host that was reached by ssh; see FarEnd."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback
+    if _LINUX:
+        name_process("-")
+    FarEnd(marker, start).work()
+    os._exit(0)
 
 
 def run_program():

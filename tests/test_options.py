@@ -15,14 +15,15 @@ import support
 USAGE = ("\nUsage: iperf3 [-s|-c host] [options]\n"
          "Try `iperf3 --help' for more information.\n")
 # Options of pyperf3 alone.
-OWN = ("loopback", "connect-only", "wait", "min-bitrate", "max-loss", "max-jitter",
+OWN = ("loopback", "ssh", "mesh", "ssh-command", "ssh-python", "ssh-address", "ssh-dial-back",
+       "ssh-tunnel", "connect-only", "wait", "min-bitrate", "max-loss", "max-jitter",
        "max-retransmits", "max-rtt", "mtu", "min-mtu", "latency", "probe-rate", "probe-size",
        "probe-dscp", "max-latency", "min-rpm", "min-grade",
        "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
        "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "verdict", "threads",
        "sendmmsg", "no-sendmmsg")
 # Settings that no option sets: they are no text for a command line.
-NO_OPTION = ("password", "passphrase")
+NO_OPTION = ("password", "passphrase", "far")
 
 # Iperf3's shortest prefix of each long name.
 SHORTEST = ("--po --form --in --da --on --verb --cl --bit --ba --server-b --server-m --by --bl"
@@ -524,7 +525,8 @@ class Accepted(unittest.TestCase):
             " skip-rx-copy username rsa-public-key-path rsa-private-key-path"
             " authorized-users-path time-skew-threshold use-pkcs1-padding fq-rate pacing-timer"
             " connect-timeout idle-timeout rcv-timeout snd-timeout cntl-ka mptcp gsro debug help"
-            " loopback connect-only wait min-bitrate max-loss max-jitter max-retransmits max-rtt"
+            " loopback ssh mesh ssh-command ssh-python ssh-address ssh-dial-back ssh-tunnel"
+            " connect-only wait min-bitrate max-loss max-jitter max-retransmits max-rtt"
             " mtu min-mtu latency probe-rate probe-size probe-dscp max-latency min-rpm min-grade"
             " tls tls-ca tls-only tls-cert tls-key quic quic-iw"
             " quic-secrets max-clients allow diagnose verdict threads"
@@ -574,18 +576,23 @@ class AsModule(unittest.TestCase):
                    "rcv_timeout": 700, "tls_ca": "a", "tls_cert": "c", "tls_key": "k",
                    "allow": "192.0.2.0/24", "quic_secrets": "s", "max_rtt": "7ms",
                    "max_jitter": "7ms", "max_latency": "7ms:p50", "probe_size": 700,
-                   "min_grade": "b"}
+                   "min_grade": "b", "ssh": "b", "mesh": "b,c", "ssh_command": "c", "ssh_python": "p",
+                   "ssh_address": "a"}
         read = {"bitrate": (7, 0), "server_bitrate_limit": (7, 5.0), "affinity": (7, None),
                 "xbind": ("7",), "cntl_ka": (7, 0, 0), "min_bitrate": ((7, None),),
                 "max_retransmits": (7, "segments"), "max_rtt": 7.0, "max_jitter": 7.0,
                 "max_latency": (7.0, 50), "min_grade": "B", "probe_dscp": (28,),
-                "allow": (ipaddress.ip_network("192.0.2.0/24"),)}
+                "allow": (ipaddress.ip_network("192.0.2.0/24"),), "ssh": ("b",),
+                "mesh": ("b", "c")}
         pairs = {"username": "rsa_public_key_path", "rsa_private_key_path": "authorized_users_path"}
         pairs.update((other, name) for name, other in list(pairs.items()))
         given = 0
         for option in pyperf3.OPTIONS:
-            role = {} if option.dest in ("client", "server", "loopback") else (
-                {"server": True} if option.side == "S" else {"client": "h"})
+            role = {"server": True} if option.side == "S" else {"client": "h"}
+            if option.dest in ("client", "server", "loopback", "ssh", "mesh"):
+                role = {}
+            elif option.dest.startswith("ssh_"):
+                role = {"ssh": "h"}
             value = True if option.read is None else samples.get(option.dest, 7)
             if option.dest in ("help", "version"):
                 continue
@@ -706,7 +713,7 @@ class AsModule(unittest.TestCase):
                  if option.names and getattr(settings, option.dest)}
         self.assertEqual(given, {"port": 5201, "interval": 1.0, "parallel": 1,
                                  "time_skew_threshold": 10, "max_clients": 1,
-                                 "probe_rate": 50, "probe_size": 64})
+                                 "probe_rate": 50, "probe_size": 64, "ssh_command": "ssh"})
 
     def test_two_settings_share_nothing(self):
         first = pyperf3.Settings(client="h", time=5)
@@ -736,7 +743,8 @@ class HelpAndVersion(unittest.TestCase):
 
     def test_layout_of_help(self):
         text = pyperf3.help_text("perf")
-        self.assertTrue(text.startswith("Usage: perf [-s|-c host|--loopback] [options]\n"
+        self.assertTrue(text.startswith("Usage: perf [-s|-c host|--loopback|--ssh host]"
+                                        " [options]\n"
                                         "       perf [-h|--help] [-v|--version]\n\n"))
         lines = text.split("\n")
         last = lines.index("Environment:")
