@@ -576,8 +576,8 @@ class AsModule(unittest.TestCase):
                    "rcv_timeout": 700, "tls_ca": "a", "tls_cert": "c", "tls_key": "k",
                    "allow": "192.0.2.0/24", "quic_secrets": "s", "max_rtt": "7ms",
                    "max_jitter": "7ms", "max_latency": "7ms:p50", "probe_size": 700,
-                   "min_grade": "b", "ssh": "b", "mesh": "b,c", "ssh_command": "c", "ssh_python": "p",
-                   "ssh_address": "a"}
+                   "min_grade": "b", "ssh": "b", "mesh": "b,c", "ssh_command": "c",
+                   "ssh_python": "p", "ssh_address": "a"}
         read = {"bitrate": (7, 0), "server_bitrate_limit": (7, 5.0), "affinity": (7, None),
                 "xbind": ("7",), "cntl_ka": (7, 0, 0), "min_bitrate": ((7, None),),
                 "max_retransmits": (7, "segments"), "max_rtt": 7.0, "max_jitter": 7.0,
