@@ -380,6 +380,8 @@ ERRORS = {
     921: "unable to start the far end:",
     922: "--mesh cannot be combined with:",
     923: "bogus host for --ssh or --mesh:",
+    924: "--ssh-tunnel, --ssh-dial-back, --ssh-address and --ssh-python go with --ssh or --mesh",
+    925: "lost the far end:",
 }
 
 
@@ -1211,7 +1213,7 @@ _REFUSED = (
     (lambda s: s.diagnose and s.timed and not s.time, 919, {"cause": "-t 0"}),
     (lambda s: s.crowd and s.timed and not s.time, 922, {"cause": "-t 0"}),
     (lambda s: not s.hosts and (s.ssh_tunnel or s.ssh_dial_back or s.ssh_address or s.ssh_python),
-     920, {"cause": "no --ssh, and --ssh-... goes with it"}),
+     924),
     (lambda s: len(set(s.hosts)) < len(s.hosts), 923, {"cause": "the same one twice"}),
 )
 
@@ -13231,26 +13233,20 @@ def program_source():
     kept = globals().get("__source__")  # of one that came to a far end
     if kept:
         return kept, False
-    path = globals().get("__file__")
-    if path:
-        with suppress(OSError, AttributeError):  # None loaded it
-            return __loader__.get_data(path), False
-        with suppress(OSError), open(path, "rb") as handle:
-            return handle.read(), False
-    else:
-        with suppress(OSError):  # python3 - < pyperf3.py
-            if stat.S_ISREG(os.fstat(0).st_mode):
-                data = os.pread(0, os.fstat(0).st_size, 0)
-                if b"\ndef be_far_end(" in data:
-                    return data, False
-        frame = sys._getframe()
-        while frame and not (frame.f_code.co_name == "<module>"
-                             and frame.f_globals is globals()):
-            frame = frame.f_back
-        if frame:
-            import marshal
-            return marshal.dumps(frame.f_code), True
-    raise IperfError(921, "this program cannot read its own source: start it from a file")
+    loader, path = globals().get("__loader__"), globals().get("__file__", "")  # "<stdin>", say
+    for read in (lambda: loader.get_data(path), lambda: read_file(path, 921),
+                 lambda: os.pread(0, os.fstat(0).st_size, 0)):  # python3 - < pyperf3.py
+        with suppress(OSError, AttributeError, IperfError):
+            data = read()
+            if b"\ndef be_far_end(" in data:
+                return data, False
+    frame = sys._getframe()
+    while frame and not (frame.f_code.co_name == "<module>" and frame.f_globals is globals()):
+        frame = frame.f_back
+    if frame is None:
+        raise IperfError(921, "this program cannot read its own source: start it from a file")
+    import marshal
+    return marshal.dumps(frame.f_code), True
 
 
 def far_words(settings, host, script, forward=()):
@@ -13321,6 +13317,7 @@ class FarHost(Debugging):
         self.name, self.settings, self.emit = name, settings, emit
         self.python, self.facts = None, {}
         self.trouble = None  # the IperfError that tells why it is gone
+        self.lost = None  # called with it, if it is gone while it is needed
         self._loop, self._forward = loop, forward
         self._marker = to_bytes("".join("%02x" % byte for byte in bytearray(os.urandom(12))))
         self._process = self._configured = None
@@ -13387,7 +13384,7 @@ class FarHost(Debugging):
             yield from pause(0.003)
 
     def _error(self, text):
-        return IperfError(921, "%s: %s" % (self.name, text))
+        return IperfError(925 if self.facts else 921, "%s: %s" % (self.name, text))
 
     def _last_words(self):
         """Return what was printed last, if anything was, as the end of a sentence."""
@@ -13573,12 +13570,14 @@ class FarHost(Debugging):
             yield from pause(0.005)
         yield from pause(0.02)  # for the last words
         self._give_up(self._why(self._process.poll()))
+        if self.lost and self.facts:
+            self.lost(self.trouble)
 
     def _why(self, status):
         """Return why a far end is gone. status: of the command, None if it does not end."""
         words = self._last_words()
         if self.facts:
-            return "the far end is gone%s" % words
+            return "its standard output ended (status %s)%s" % (status, words)
         if self._magic and status == _CUT:
             return "this program did not arrive whole"
         if self._magic:
@@ -13597,6 +13596,7 @@ class FarHost(Debugging):
         """Let what runs there end, in a task, and the command here."""
         if self._process is None:
             return
+        self.lost = None
         self._loop.wake(self._feeder, IperfError(0))
         with suppress(OSError):
             self._process.stdin.close()
@@ -13664,7 +13664,7 @@ class FarServer:
 
     def __init__(self, settings, loop, emit):
         """settings, emit: the client's."""
-        self._settings = settings
+        self._settings, self._loop = settings, loop
         self._place = None
         self._local = self._port = settings.port if "port" in settings.explicit else 0
         forward = []
@@ -13684,10 +13684,14 @@ class FarServer:
         finally:
             sock.close()
 
-    def start(self, settings):
-        """Begin it, once, in a task, and let a client's settings lead to it. Raises IperfError."""
+    def start(self, settings, task):
+        """Begin it, once, in a task, and let a client's settings lead to it. Raises IperfError.
+
+        task: that of the client, into which the error is thrown if the far end gets lost.
+        """
         if self._place is None:
             yield from self._begin()
+        self.host.lost = functools.partial(self._loop.wake, task)
         settings.client, settings.port = self._place["addresses"][0], self._place["port"]
         settings.far = self._place
 
@@ -14311,7 +14315,7 @@ class Client(Driver):
         try:
             yield from self._prepare_test()
             if self._far_server:
-                yield from self._far_server.start(self.settings)
+                yield from self._far_server.start(self.settings, self._task)
             yield from Patience(control, self.test).run(self._begin)
             if self.settings.finds_mtu:
                 yield from self._find_mtu()
@@ -14768,7 +14772,8 @@ def summarize_survey(settings, ran):
     what = start.get("test_start", {})
     latency = own.get("latency", {})
     summary = collections.OrderedDict((
-        ("host", settings.client), ("port", settings.port),
+        ("host", (settings.far or {}).get("name") or "".join(settings.ssh) or settings.client),
+        ("port", start.get("connecting_to", {}).get("port", settings.port)),
         ("address", next((each["remote_host"] for each in start.get("connected", ())), None)),
         ("timestamp", start.get("timestamp")),
         ("client", VERSION_TEXT),
@@ -15107,13 +15112,13 @@ class FarTest:
         self.host.tell(op="stop", job=self._number)
 
     def finish(self, limit=None):
-        """Wait for its end, in a task. limit: monotonic, None for none. Raises IperfError 921."""
+        """Wait for its end, in a task. limit: monotonic, None for none. Raises IperfError 925."""
         while self.status is None:
             if self.host.trouble:
                 raise self.host.trouble
             if limit is not None and time.monotonic() > limit:
                 self.host.end_job(self._number)
-                raise IperfError(921, "%s: the test there does not end" % self.host.name)
+                raise IperfError(925, "%s: the test there does not end" % self.host.name)
             yield from pause(0.01)
 
 
