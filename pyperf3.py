@@ -15200,18 +15200,17 @@ class FarDriver(Driver):
             yield from pause(0.005)
 
     def _begin_hosts(self):
-        """Begin the program on all hosts at a time, in a task; returns the errors, by host."""
+        """Begin the program on all hosts at a time, in a task. Raises IperfError of _miss()."""
         tasks = [self._loop.spawn(host.start()) for host in self.hosts]
         while not all(task.done for task in tasks):
             yield from pause(0.005)
         for host, task in zip(self.hosts, tasks):
             if task.error is not None:
-                yield from self._miss(host, as_failure(task.error))
+                self._miss(host, as_failure(task.error))
 
     def _miss(self, host, error):
-        """Take note that a host cannot be used, in a task."""
+        """Take note that a host cannot be used. Raises IperfError if nothing goes without it."""
         raise error
-        yield
 
     def _between(self, client, server, settings, take, limit=None):
         """Run a test from one host to another one, in a task; returns the status.
@@ -15242,6 +15241,7 @@ class FarDriver(Driver):
         else:
             text = error_text(error)
             line = with_remark(error)
+        self.emit("version", first_facts())
         self.emit("error", text, line=line, first=text, server=False)
         self.emit("end", {})
         self.emit("done", None, ok=False)
@@ -15331,8 +15331,9 @@ class Mesh(FarDriver):
         return document
 
     def _miss(self, host, error):
-        self._missing[host.name] = error.reason() or error_text(error)
-        yield from ()
+        text = error.reason() or error_text(error)
+        before = host.name + ": "
+        self._missing[host.name] = text[len(before):] if text.startswith(before) else text
 
     def _pairs(self):
         return [(one, other) for one in self.hosts for other in self.hosts if one is not other]
@@ -15341,7 +15342,8 @@ class Mesh(FarDriver):
         pairs, settings = self._pairs(), self._cell_settings()
         usable = [pair for pair in pairs if not self._trouble_of(*pair)]
         self.emit("announce", {"pairs": len(usable), "seconds": settings.time + settings.omit,
-                               "hosts": [host.name for host in self.hosts]})
+                               "hosts": [host.name for host in self.hosts],
+                               "missing": self._missing})
         for number, pair in enumerate(pairs):
             self.emit("phase", {"from": pair[0].name, "to": pair[1].name, "number": number + 1,
                                 "count": len(pairs), "begins": True})
@@ -15483,7 +15485,7 @@ def summarize_mesh(hosts, seconds, cells, complete):
     return collections.OrderedDict((
         ("hosts", hosts), ("seconds", seconds), ("metric", "bits_per_second"),
         ("cells", cells), ("median_bps", middle), ("usual_bps", usual),
-        ("findings", _mesh_findings(names, cells, usual)),
+        ("findings", _mesh_findings(hosts, cells, usual)),
         ("complete", complete and len(cells) == len(names) * (len(names) - 1))))
 
 
@@ -15507,9 +15509,12 @@ def _mark_cell(cell, cells, usual):
         ["asymmetric"] if back and rate < _ASYMMETRIC * back else [])
 
 
-def _mesh_findings(names, cells, usual):
-    """Return sentences: of hosts all of whose cells are slow, then of what else is wrong."""
-    findings, told = [], set()
+def _mesh_findings(hosts, cells, usual):
+    """Return sentences: of hosts that are missing or slow, then of what else is wrong."""
+    names = [host["name"] for host in hosts]
+    missing = {host["name"]: host["error"] for host in hosts if host["error"]}
+    findings, told = ["%s is left out: %s." % (name, text.rstrip("."))
+                      for name, text in missing.items()], set()
     for what, keys in (("sends and receives", ("from", "to")), ("sends", ("from",)),
                        ("receives", ("to",))):
         for name in names:
@@ -15524,6 +15529,8 @@ def _mesh_findings(names, cells, usual):
                                 " link." % (name, what, _range_text(its), _rate_text(usual), name))
     for cell in cells:
         pair = "%(from)s -> %(to)s" % cell
+        if cell["from"] in missing or cell["to"] in missing:
+            continue
         if "error" in cell:
             findings.append("%s failed: %s." % (pair, cell["error"].rstrip(".")))
         elif (cell["from"], cell["to"]) in told:
@@ -16910,6 +16917,31 @@ class PerTest:
         return renderer.render(event)
 
 
+def check_line(check, both_ways):
+    """Return the line about a limit, without `sender`: some read the last that has it.
+
+    both_ways: the test had two directions.
+    """
+    head = "Check " + check["name"]
+    if check["direction"] and (both_ways or check["name"] == "min-mtu"):
+        head += " " + check["direction"]
+    value, bound, unit = check["value"], check["limit"], check["unit"]
+    if unit == "bit/s":
+        power = next((power for power in (3, 2, 1) if bound >= 1000 ** power), 0)
+        value, bound = (each and each / 1000.0 ** power for each in (value, bound))
+        unit = ("", "K", "M", "G")[power] + unit
+    unit = " " + unit if unit not in ("%", "") else unit
+    numbers = check["name"] != "min-grade"
+    if check["state"] == "unknown":
+        bound, _ = format_apart(bound, bound) if numbers else (bound, bound)
+        return "%s: unknown: %s (limit %s%s)" % (head, check["reason"], bound, unit)
+    value, bound = format_apart(value, bound) if numbers else (value, bound)
+    good, least = check["state"] == "ok", check["name"].startswith("min-")
+    sign = {(True, True): ">=", (True, False): "<=", (False, True): "<"}.get((good, least), ">")
+    return (head + (": %s %s %s%s ok (%s)" if good else ": FAILED: %s %s %s%s (%s)")
+            % (value, sign, bound, unit, check["figure"]))
+
+
 class TextRenderer:
     """Text as iperf3 prints it."""
 
@@ -17137,29 +17169,8 @@ class TextRenderer:
 
     def _on_diagnosis(self, event):
         lines = verdict_lines(event["data"].get("verdict", ()))
-        lines += [self._check_line(check) for check in event["data"].get("checks", ())]
+        lines += [check_line(check, self._bidir) for check in event["data"].get("checks", ())]
         return [printable(line) for line in lines]
-
-    def _check_line(self, check):
-        """Return the line about a limit, without `sender`: some read the last that has it."""
-        head = "Check " + check["name"]
-        if check["direction"] and (self._bidir or check["name"] == "min-mtu"):
-            head += " " + check["direction"]
-        value, bound, unit = check["value"], check["limit"], check["unit"]
-        if unit == "bit/s":
-            power = next((power for power in (3, 2, 1) if bound >= 1000 ** power), 0)
-            value, bound = (each and each / 1000.0 ** power for each in (value, bound))
-            unit = ("", "K", "M", "G")[power] + unit
-        unit = " " + unit if unit not in ("%", "") else unit
-        numbers = check["name"] != "min-grade"
-        if check["state"] == "unknown":
-            bound, _ = format_apart(bound, bound) if numbers else (bound, bound)
-            return "%s: unknown: %s (limit %s%s)" % (head, check["reason"], bound, unit)
-        value, bound = format_apart(value, bound) if numbers else (value, bound)
-        good, least = check["state"] == "ok", check["name"].startswith("min-")
-        sign = {(True, True): ">=", (True, False): "<=", (False, True): "<"}.get((good, least), ">")
-        return (head + (": %s %s %s%s ok (%s)" if good else ": FAILED: %s %s %s%s (%s)")
-                % (value, sign, bound, unit, check["figure"]))
 
     def _own_lines(self, event):
         """Return the lines about what iperf3 does not know: QUIC, encryption's cost, drops.
@@ -17429,11 +17440,11 @@ class SurveyTextRenderer(TextRenderer):
         """Return the lines of limits that were missed, or are not known; and how many are kept."""
         kept, lines = 0, []
         for check in checks:
-            self._bidir = check["phase"] == "both"
             if check["state"] == "ok":
                 kept += 1
             else:
-                lines.append("%s: %s" % (check["phase"], self._check_line(check)))
+                lines.append("%s: %s" % (check["phase"],
+                                         check_line(check, check["phase"] == "both")))
         return lines + ["Checks: %d of %d kept" % (kept, len(checks))] if checks else []
 
 
@@ -17582,6 +17593,7 @@ class MeshTextRenderer:
     def __init__(self, letter=None, told=False, verdicts=False):
         """told: a line at a terminal tells how far it is; verdicts: print those of the tests."""
         self._letter, self._told, self._verdicts = letter, told, verdicts
+        self._missing = ()  # why hosts are left out
 
     def render(self, event):
         make = getattr(self, "_on_" + event["event"], None)
@@ -17591,14 +17603,16 @@ class MeshTextRenderer:
         hosts, pairs, seconds = data["hosts"], data["pairs"], data["seconds"]
         time = " of %g s" % seconds if seconds else ""
         whole = ", about %s" % self._duration(pairs * (seconds + 1)) if seconds else ""
-        return ["%d hosts, %d tests%s one after the other%s" % (len(hosts), pairs, time, whole)]
+        self._missing = set(data["missing"].values())
+        return ["%d hosts, %d tests%s one after the other%s" % (len(hosts), pairs, time, whole)] + [
+            "%s is left out: %s" % pair for pair in data["missing"].items()]
 
     @staticmethod
     def _duration(seconds):
         return "%.0f s" % seconds if seconds < 120 else "%.0f min" % (seconds / 60.0)
 
     def _on_cell(self, cell):
-        if self._told:
+        if self._told or cell.get("error") in self._missing:
             return []
         return ["%s -> %s: %s" % (cell["from"], cell["to"], cell.get("error") or
                                   _rate_text(cell["bits_per_second"]))]
@@ -17656,19 +17670,18 @@ class MeshTextRenderer:
     def _sentences(self, data):
         findings = list(data["findings"])
         if not findings and data["complete"]:
-            findings = ["Nothing stands out: each has 80 % of %s at the least." % _rate_text(
+            findings = ["Nothing stands out: each has 80 %% of %s at the least." % _rate_text(
                 data["usual_bps"])]
         lines = [""] + findings
         for cell in data["cells"]:
-            own = cell.get("document", {}).get("end", {}).get("pyperf3", {})
-            for check in own.get("checks", ()):
-                if check.get("state") != "ok":
-                    lines.append("%s -> %s: limit missed: %s" % (
-                        cell["from"], cell["to"], check.get("name")))
-            for found in own.get("verdict", ()) if self._verdicts else ():
-                if found.get("kind") == "limit":
-                    lines.append("%s -> %s: %s." % (cell["from"], cell["to"],
-                                                    found.get("sentence")))
+            pair = "%(from)s -> %(to)s: " % cell
+            # What another host says of a test may be anything.
+            with suppress(KeyError, TypeError, ValueError, AttributeError):
+                own = cell["document"]["end"]["pyperf3"]
+                lines += [pair + check_line(check, False) for check in own.get("checks", ())
+                          if check["state"] != "ok"]
+                lines += ["%s%s." % (pair, found["sentence"]) for found in own.get("verdict", ())
+                          if self._verdicts and found["kind"] == "limit"]
         return lines
 
 
