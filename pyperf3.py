@@ -13452,7 +13452,8 @@ class FarHost(Debugging):
     @staticmethod
     def _clean(facts):
         """Return what a far end told of itself, without what is of another kind than expected."""
-        texts = [each for each in facts.get("addresses") or () if isinstance(each, str)]
+        texts = facts.get("addresses")
+        texts = [each for each in texts if isinstance(each, str)] if isinstance(texts, list) else []
         cleaned = {name: printable(facts[name])[:100] for name in ("host", "version", "peer")
                    if isinstance(facts.get(name), str)}
         return dict(cleaned, addresses=[each for each in texts[:16] if is_address(each)])
@@ -13558,8 +13559,8 @@ class FarHost(Debugging):
         while not task.done and time.monotonic() < limit:
             yield from pause(0.002)
         self._loop.wake(task, IperfError(0))
-        found = [self._text(line).split()[1] for line in lines if line.startswith(b"hostname ")]
-        return found[0] if found else ""
+        found = [self._text(line)[9:] for line in lines if line.startswith(b"hostname ")]
+        return found[0].strip() if found else ""
 
     # The end
 
@@ -13576,8 +13577,10 @@ class FarHost(Debugging):
     def _why(self, status):
         """Return why a far end is gone. status: of the command, None if it does not end."""
         words = self._last_words()
+        if self.facts and status == 255:
+            return "ssh lost the connection" + words
         if self.facts:
-            return "its standard output ended (status %s)%s" % (status, words)
+            return "it ended (status %s)%s" % (status, words)
         if self._magic and status == _CUT:
             return "this program did not arrive whole"
         if self._magic:
