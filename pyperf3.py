@@ -13600,6 +13600,9 @@ class FarHost(Debugging):
         if self._process is None:
             return
         self.lost = None
+        if not self.facts:  # it may ask for a password
+            self.close()
+            return
         self._loop.wake(self._feeder, IperfError(0))
         with suppress(OSError):
             self._process.stdin.close()
