@@ -436,10 +436,13 @@ class Network:
         return host
 
     def cut(self, name):
-        """Cut the link to a host: nothing tells either end."""
-        # The host's own end stays up, as behind a switch.
-        subprocess.check_call(("ip", "-n", self._stem + "hub", "addr", "flush", "dev",
-                               "v%d" % (self.names.index(name) + 1)))
+        """Cut the link to a host: nothing tells either end, packets just vanish."""
+        number = self.names.index(name) + 1
+        for namespace, device, far in (("hub", "v%d" % number, 1), (name, "v0", 0)):
+            subprocess.check_call(
+                ("ip", "-n", self._stem + namespace, "neigh", "replace",
+                 "10.8.%d.%d" % (number, 1 + far), "lladdr", "02:00:00:00:00:01",
+                 "dev", device, "nud", "permanent"))
 
     def __exit__(self, *details):
         for host in self._hosts:
