@@ -165,7 +165,7 @@ class Host:
         self._launch(mounts)
         if "fish" in self._plan["shell"]:  # it makes folders at its first start
             subprocess.check_call(client(self.folder, self) + (self.name, "true"),
-                                  stdin=subprocess.DEVNULL)
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self._before = self.files()
 
     def _write(self, name, text):
