@@ -13238,15 +13238,18 @@ def program_source():
                  lambda: os.pread(0, os.fstat(0).st_size, 0)):  # python3 - < pyperf3.py
         with suppress(OSError, AttributeError, IperfError):
             data = read()
-            if b"\ndef be_far_end(" in data:
+            if b"\ndef be_far_end(" in data and b"\0" not in data:  # else it is compiled
                 return data, False
     frame = sys._getframe()
     while frame and not (frame.f_code.co_name == "<module>" and frame.f_globals is globals()):
         frame = frame.f_back
-    if frame is None:
+    code = frame and frame.f_code
+    with suppress(AttributeError, ImportError, OSError):
+        code = code or loader.get_code(__name__)
+    if code is None:
         raise IperfError(921, "this program cannot read its own source: start it from a file")
     import marshal
-    return marshal.dumps(frame.f_code), True
+    return marshal.dumps(code), True
 
 
 def far_words(settings, host, script, forward=()):
@@ -13531,8 +13534,9 @@ class FarHost(Debugging):
                          token=token, family=family)
         yield from self._await(lambda: answers, STEP_TIMEOUT)
         port = answers[0].get("port")
-        if not isinstance(port, int) or not 0 < port < 65536:
-            raise self._error(printable(str(answers[0].get("error") or "no port"))[:300])
+        if type(port) is not int or not 0 < port < 65536:  # True is no port
+            text = printable(str(answers[0].get("error") or "no port"))[:300]
+            raise IperfError(921, "%s: %s" % (self.name, text))
         return job, port
 
     def end_job(self, job):
@@ -18769,7 +18773,9 @@ def run_loopback(settings, output):
             settings.client, settings.port = far_end.host, far_end.port
             client = make_client(settings)
         else:
-            client = HostToHost(settings, place={"port": far_end.port, "token": far_end.token})
+            client = HostToHost(settings, place={
+                "port": far_end.port, "token": far_end.token, "tunnel": False,
+                "python": sys.version.split()[0], "version": __version__})
         far_end.start()
         return run_driver(client, settings, output)
 
