@@ -13324,6 +13324,7 @@ class FarHost(Debugging):
         self._loop, self._forward = loop, forward
         self._marker = to_bytes("".join("%02x" % byte for byte in bytearray(os.urandom(12))))
         self._process = self._configured = None
+        self._address = None  # by which ssh calls it, once it is known
         self._tasks = []
         self._unsent, self._feeder = bytearray(), None
         self._noise, self._magic = 0, None
@@ -13548,11 +13549,12 @@ class FarHost(Debugging):
         """Return names and addresses of this host, the likeliest first, in a task."""
         if self.settings.ssh_address:
             return [self.settings.ssh_address]
-        name = self.name.rpartition("@")[2]
-        if self._configured is not None:
-            known = yield from self._read_configuration()
-            name = known or name
-        return list(collections.OrderedDict.fromkeys([name] + self.facts["addresses"]))
+        if self._address is None:  # it says so once
+            known = ""
+            if self._configured is not None:
+                known = yield from self._read_configuration()
+            self._address = known or self.name.rpartition("@")[2]
+        return list(collections.OrderedDict.fromkeys([self._address] + self.facts["addresses"]))
 
     def _read_configuration(self):
         """Return the address that ssh connects to, as it says itself, in a task; "" if unknown."""
