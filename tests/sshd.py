@@ -1,4 +1,4 @@
-"""A host to log in to: a real OpenSSH server on this one, with a user, a shell and a home of its own.
+"""A host to log in to: a real OpenSSH server on this one, with a user, a shell and a home.
 
     with sshd.Host("db1", shell="/usr/bin/fish") as host:
         ssh = sshd.client(folder, host)  # the command, for --ssh-command and for others
@@ -16,7 +16,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -359,13 +358,6 @@ def client(folder, *hosts, **more):
             file.write(host.client_config(more.get(host.name, "")))
         file.write(EVERY_HOST)
     return ("ssh", "-F", path)
-
-
-def unused():
-    """Return a port of 127.0.0.1 on which nothing listens, and nothing will."""
-    sock = socket.socket()
-    sock.bind(("127.0.0.1", 0))
-    return sock, sock.getsockname()[1]
 
 
 class Network:

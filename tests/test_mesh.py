@@ -1,7 +1,6 @@
 """Tests between each two of several hosts that ssh reaches (--mesh)."""
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -10,7 +9,7 @@ import unittest
 import pyperf3
 import sshd
 import support
-from test_ssh import FAR_ERROR, PROGRAM, SOON, FarCase
+from test_ssh import PROGRAM, SOON, FarCase
 
 NAMES = ("db1", "db2", "db3", "db4")
 
@@ -217,7 +216,7 @@ class Forms(MeshCase):
     def test_of_the_module(self):
         with sshd.Host("db1") as one, sshd.Host("db2") as other:
             ssh = " ".join(sshd.client(self.folder, one, other))
-            settings = pyperf3.Settings(mesh="db1,db2", ssh_command=ssh, time=1, rate=5000000)
+            settings = pyperf3.Settings(mesh="db1,db2", ssh_command=ssh, time=1)
             names = []
             for event in pyperf3.Mesh(settings):
                 names.append(event["event"])
