@@ -13300,9 +13300,9 @@ def _spawn(words, **pipes):
     import subprocess
     if shutil.which(words[0]) is None:
         raise IperfError(921, "cannot run %s: not found" % words[0])
-    # What the user interrupts is this program, which then ends the other one in order. ssh heeds
-    # that it was told to ignore the signal.
-    words = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"] + words
+    # What the terminal ends is this program, which then ends the other one in order. ssh heeds
+    # that it was told to ignore the signals.
+    words = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"] + words
     try:
         return subprocess.Popen(words, bufsize=0, stdout=subprocess.PIPE, **pipes)
     except (OSError, ValueError) as error:

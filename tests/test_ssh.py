@@ -647,7 +647,9 @@ class Ends(FarCase):
                                    env=support.environment())
         process.stdout.readline()
         process.stdout.close()
-        self.assertNotIn(b"Traceback", process.communicate(timeout=30)[1])
+        with process.stderr:
+            self.assertNotIn(b"Traceback", process.stderr.read())
+        process.wait(30)
         host.wait_until_clean(SOON)
         self.nothing_here()
 
