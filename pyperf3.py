@@ -61,6 +61,7 @@ Sections (each uses only what stands above it):
     admission       what a server's tests share: listener, places, turns, calls
     server          the server's side of the protocol
     renderers       events to text, JSON and JSON stream
+    plot            text with bars, and lines of figures over time
     attributes      clients and servers with the names of the package `iperf3`
     output          where lines go: standard streams, log file, terminal
     far ends        what a client brings along: a server beside it, this program elsewhere
@@ -1082,6 +1083,8 @@ OPTIONS = (
     _own("C", "--diagnose",
          "test up, down and both ways, and say on one screen what is wrong with the path"),
     _own("CS", "--verdict", "say what limited the test, and which number to change"),
+    _own("CS", "--plot",
+         "draw the bitrate behind the rows of text, and what there is over time under the summary"),
     _own("CS", "--threads", "run the streams in threads rather than in processes"),
     _own("C", "--sendmmsg",
          "accepted for compatibility: datagrams go in batches wherever the system can"),
@@ -1442,6 +1445,7 @@ class Settings:
             return []
         return [text for given, text in (
             (self.format, "Report format (-f) flag ignored with JSON output (-J)"),
+            (self.plot, "Plot (--plot) flag ignored with JSON output (-J)"),
             (self.verbose, "Verbose output (-v) may interfere with JSON output (-J)"),
             (self.debug, "Debug output (-d) may interfere with JSON output (-J)")) if given]
 
@@ -17560,13 +17564,16 @@ class SurveyStreamRenderer(JsonStreamRenderer):
         return lines + (self._whole.render(event) if self._whole else [])
 
 
-def make_survey_renderer(settings, told):
-    """Return what renders the events of a Survey. told: of SurveyTextRenderer."""
+def make_survey_renderer(settings, told, text=SurveyTextRenderer):
+    """Return what renders the events of a Survey.
+
+    told: of SurveyTextRenderer; text: what makes such a one.
+    """
     if settings.json_stream:
         return SurveyStreamRenderer(settings.json_stream_full_output)
     if settings.json:
         return SurveyJsonRenderer()
-    return SurveyTextRenderer(settings.verbose, settings.format, settings.title, told)
+    return text(settings.verbose, settings.format, settings.title, told)
 
 
 class RelayRenderer:
@@ -17721,22 +17728,26 @@ def survey_progress(event):
     return None
 
 
-def make_renderer(settings, told=False):
+def make_renderer(settings, told=False, texts=(TextRenderer, SurveyTextRenderer)):
     """Return what renders the events of a driver as the settings ask for.
 
-    told: a line at a terminal tells how far it is.
+    told: a line at a terminal tells how far it is; texts: what makes a TextRenderer, and a
+    SurveyTextRenderer.
     """
     if settings.crowd:
         return make_mesh_renderer(settings, told)
     if settings.relayed:
-        return RelayRenderer(make_test_renderer(settings))
+        return RelayRenderer(make_test_renderer(settings, texts[0]))
     if settings.diagnose:
-        return make_survey_renderer(settings, told)
-    return make_test_renderer(settings)
+        return make_survey_renderer(settings, told, texts[1])
+    return make_test_renderer(settings, texts[0])
 
 
-def make_test_renderer(settings):
-    """Return what renders the events of tests as the settings ask for."""
+def make_test_renderer(settings, text=TextRenderer):
+    """Return what renders the events of tests as the settings ask for.
+
+    text: what makes a TextRenderer.
+    """
     named = settings.max_clients > 1
     room = KEPT_DOCUMENTS // settings.max_clients if settings.server else None
 
@@ -17745,8 +17756,359 @@ def make_test_renderer(settings):
             return JsonStreamRenderer(settings.json_stream_full_output, named, room)
         if settings.json:
             return JsonRenderer(room)
-        return TextRenderer(settings.verbose, settings.format, settings.title, named)
+        return text(settings.verbose, settings.format, settings.title, named)
     return PerTest(make)
+
+
+###############################################################################
+# plot ########################################################################
+###############################################################################
+# Figures over time in letters: a bar behind each row of a test's intervals, and a
+# line for each figure under its summary. What is not asked for costs nothing: these
+# renderers are made for --plot only.
+
+Terminal = collections.namedtuple("Terminal", "columns blocks colour")
+Terminal.__doc__ = """What lines of text go to.
+
+columns: its width, 0 if it has none; blocks: it shows the letters that are blocks; colour: it is
+to be painted.
+"""
+
+_HEIGHTS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"  # blocks, an eighth to a whole
+_WIDTHS = "\u258f\u258e\u258d\u258c\u258b\u258a\u2589\u2588"
+_INKS = " .:-=+*#"  # where there are no blocks
+_PAINT = {"fine": "\x1b[36m%s\x1b[0m", "bad": "\x1b[33m%s\x1b[0m"}  # cyan, yellow
+_BAR = 24  # letters of a bar, at the most
+_LEAST_LINE = 10  # letters of a line of figures, for which what stands behind it gives way
+_NO_TERMINAL = 80  # columns of what has none
+_MOST_POINTS = 4096  # of a figure that are kept
+
+
+def plot_bar(share, width, blocks):
+    """Return a bar for a share (0 to 1) of a width in letters."""
+    eighths = min(8 * width, int(8 * width * share + 0.5))
+    if share > 0:
+        eighths = max(1, eighths)
+    whole, part = divmod(eighths, 8)
+    if blocks:
+        return _WIDTHS[7] * whole + (_WIDTHS[part - 1] if part else "")
+    return "#" * whole + (_INKS[part] if part else "")
+
+
+def plot_line(values, blocks):
+    """Return a letter for each value, from nothing to the most of them; None is a gap.
+
+    Only 0 has the lowest letter.
+    """
+    most = max([value for value in values if value] or [1.0])
+    letters = _HEIGHTS if blocks else _INKS
+    return "".join(" " if value is None else letters[
+        0 if value <= 0 else max(1, min(7, int(7.0 * value / most + 0.5)))] for value in values)
+
+
+def mean_of(points):
+    """Return the mean of the known values of (seconds, value), by their time; None without any."""
+    known = [point for point in points if point[1] is not None]
+    seconds = sum(point[0] for point in known)
+    if seconds <= 0:
+        return known[-1][1] if known else None
+    return sum(each * value for each, value in known) / seconds
+
+
+def most_of(points):
+    """Return the highest known value of (seconds, value), None without any."""
+    return max([value for _, value in points if value is not None], default=None)
+
+
+def resample(points, count, join):
+    """Return at most so many values for (seconds, value), each of as much time.
+
+    join: mean_of or most_of: what becomes of those that share a place.
+    """
+    if len(points) <= count:
+        return [value for _, value in points]
+    total = sum(seconds for seconds, _ in points)
+    places, passed = [[] for _ in range(count)], 0.0
+    for number, point in enumerate(points):
+        share = ((passed + point[0] / 2) / total if total > 0 else number / float(len(points)))
+        passed += point[0]
+        places[min(count - 1, int(share * count))].append(point)
+    values = []
+    for place in places:  # one is empty where points differ in length
+        values.append(join(place) if place else values[-1] if values else None)
+    return values
+
+
+class PlotTrace:
+    """A figure over the time of a test: its name, its values, what is said of them."""
+
+    def __init__(self, title, join, texts):
+        """join: as for resample(); texts: returns what may stand behind the line, longest first,
+        for the lowest value, the highest, and the sum.
+        """
+        self.title = title
+        self._join, self._texts = join, texts
+        self._points = []
+        self._least = self._most = None
+        self._sum = 0.0
+
+    def add(self, seconds, value):
+        """Take in the value of an interval, None if it is not known."""
+        self._points.append((seconds, value))
+        if value is not None:
+            self._least = value if self._least is None else min(self._least, value)
+            self._most = value if self._most is None else max(self._most, value)
+            self._sum += value
+        if len(self._points) > _MOST_POINTS:
+            pairs = [self._points[at:at + 2] for at in range(0, len(self._points), 2)]
+            self._points = [(sum(seconds for seconds, _ in pair), self._join(pair))
+                            for pair in pairs]
+
+    def __bool__(self):
+        return self._most is not None
+
+    @property
+    def count(self):
+        return len(self._points)
+
+    @property
+    def seconds(self):
+        """The time from first to last."""
+        return sum(seconds for seconds, _ in self._points)
+
+    def mean(self):
+        return mean_of(self._points)
+
+    def texts(self):
+        return self._texts(self._least, self._most, self._sum)
+
+    def line(self, width, blocks):
+        return plot_line(resample(self._points, width, self._join), blocks)
+
+
+def range_text(least, most, text):
+    """Return both ends of a range, the unit of both only once; text: that of one."""
+    low, high = text(least), text(most)
+    if low == high:
+        return high
+    number, _, unit = low.partition(" ")
+    return "%s - %s" % (number if high.endswith(" " + unit) else low, high)
+
+
+class TestTraces:
+    """What a test's intervals tell, over time: the bitrate, the latency, what was lost."""
+
+    def __init__(self, rate_text):
+        """rate_text: returns the text of bits per second."""
+        self._rate_text = rate_text
+        self._traces = collections.OrderedDict()
+
+    def _trace(self, kind, role, join, texts):
+        key = kind, role
+        if key not in self._traces:
+            self._traces[key] = PlotTrace(kind + role, join, texts)
+        return self._traces[key]
+
+    def add(self, data, ways):
+        """Take in an interval's object. ways: (end of the sum's name, rows, role) of each."""
+        for suffix, rows, role in ways:
+            sums = data["sum" + suffix]
+            seconds, own = sums["seconds"], sums.get("pyperf3", {})
+            self._trace("Bitrate", role, mean_of, self._rate_texts).add(
+                seconds, sums["bits_per_second"])
+            if "latency_samples" in own:
+                if not suffix:  # of both directions it is the same
+                    self._trace("Latency", "", most_of, self._time_texts).add(
+                        seconds, own.get("latency_p50_ms"))
+            else:
+                trips = [row["rtt"] for row in rows if row.get("rtt")]
+                if trips or ("RTT", role) in self._traces:
+                    self._trace("RTT", role, most_of, self._time_texts).add(
+                        seconds, sum(trips) / 1e3 / len(trips) if trips else None)
+            lost = own.get("lost_percent", sums.get("lost_percent"))
+            if lost is not None:
+                self._trace("Lost", role, most_of, self._lost_texts).add(seconds, lost)
+            elif sums.get("retransmits") is not None:
+                self._trace("Retransmits", role, most_of, self._count_texts).add(
+                    seconds, sums["retransmits"])
+
+    def get(self, kind, role=""):
+        """Return the PlotTrace of a kind, None if there is none."""
+        return self._traces.get((kind, role))
+
+    def known(self):
+        return [trace for trace in self._traces.values() if trace]
+
+    def _rate_texts(self, least, most, _):
+        return [range_text(least, most, self._rate_text), self._rate_text(most)]
+
+    @staticmethod
+    def _time_texts(least, most, _):
+        def text(ms):
+            return latency_text(ms) + " ms"
+        return [range_text(least, most, text), text(most)]
+
+    @staticmethod
+    def _lost_texts(least, most, _):
+        def text(share):
+            return "%s %%" % ("%.2g" % share if share < 99.5 else "%.0f" % share)
+        return [range_text(least, most, text), text(most)]
+
+    @staticmethod
+    def _count_texts(least, most, total):
+        return ["%s, %d in all" % (range_text(least, most, "%d".__mod__), total), "%d" % total]
+
+
+class PlotRenderer(TextRenderer):
+    """Text as iperf3 prints it, with bars and lines of figures."""
+
+    def __init__(self, look, *arguments):
+        """look: returns the Terminal; arguments: a TextRenderer's."""
+        TextRenderer.__init__(self, *arguments)
+        self._look = look
+        self._place = None  # the column of the bars
+        self._most = {}  # the highest rate so far, by direction and whether it is a sum's
+        self._traces = TestTraces(self._rate)
+
+    def _rate(self, bits):
+        return format_units(bits / 8.0, self._letter).strip() + "s/sec"
+
+    def _room(self, event, terminal):
+        """Return how many columns a line has, None if it may have any."""
+        before = len(test_tag(event)) * self._named
+        if self._title is not None:
+            before += len(self._title) + 3
+        return terminal.columns - 1 - before if terminal.columns else None
+
+    def _paint(self, text, kind, terminal):
+        return _PAINT[kind] % text if terminal.colour and text.strip() else text
+
+    def _on_interval(self, event):
+        lines, data = TextRenderer._on_interval(self, event), event["data"]
+        ways = [(suffix, rows, self._role(rows[0]["sender"])) for suffix, rows in
+                directions(data["streams"], self._parallel, self._bidir) if rows]
+        figures = []
+        for suffix, rows, _ in ways:
+            figures += [(suffix, False, row) for row in rows]
+            if self._parallel > 1:
+                figures.append((suffix, True, data["sum" + suffix]))
+        if not figures:
+            return lines
+        omitted = figures[0][-1]["omitted"]
+        if not omitted:
+            self._traces.add(data, ways)
+        rows = lines[-len(figures):]
+        if self._place is None:
+            lines[0] = lines[0].rstrip()  # the header
+            self._place = 2 + max(len(line.replace("(omitted)", "").rstrip())
+                                  for line in lines if line != _SEPARATOR)
+            lines[0] = self._with_bar(lines[0], "Bitrate", event)
+        if not omitted:
+            lines[-len(figures):] = [self._row_with_bar(line, key, event)
+                                     for line, key in zip(rows, figures)]
+        return lines
+
+    def _row_with_bar(self, line, key, event):
+        suffix, is_sum, figures = key
+        rate = figures["bits_per_second"]
+        most = self._most[suffix, is_sum] = max(rate, self._most.get((suffix, is_sum), 0.0))
+        bad = figures.get("retransmits") or figures.get("lost_packets")
+        return self._with_bar(line, rate / most if most else 0.0, event, "bad" if bad else "fine")
+
+    def _with_bar(self, line, bar, event, kind=None):
+        """Return a line with a bar, or a text in its place, if there is room. bar: a share."""
+        terminal, text = self._look(), line.rstrip()
+        room = self._room(event, terminal)
+        width = _BAR if room is None else min(_BAR, room - self._place)
+        if width < 1 or len(text) + 1 > self._place:
+            return line
+        if kind is None:
+            bar = bar if len(bar) <= width else ""
+        else:
+            bar = self._paint(plot_bar(bar, width, terminal.blocks), kind, terminal)
+        return (text.ljust(self._place) + bar).rstrip()
+
+    def _on_end(self, event):
+        lines = TextRenderer._on_end(self, event)
+        return lines + self._plot(event) if lines else []
+
+    def _plot(self, event):
+        traces, terminal = self._traces.known(), self._look()
+        if not traces:
+            return []
+        room = self._room(event, terminal) or _NO_TERMINAL - 1
+        title = 2 + max(len(trace.title) for trace in traces)
+        texts = [trace.texts() + [""] for trace in traces]
+        longest = [max(len(each[size]) + 2 * bool(each[size]) for each in texts)
+                   for size in range(len(texts[0]))]
+        size = next((size for size, length in enumerate(longest)
+                     if room - title - length >= min(_LEAST_LINE, traces[0].count)),
+                    len(longest) - 1)
+        width = max(1, room - title - longest[size])
+        count = min(width, max(trace.count for trace in traces))
+        lines = []
+        for trace, text in zip(traces, texts):
+            drawn = trace.line(width, terminal.blocks).ljust(count)
+            kind = "bad" if trace.title.startswith(("Lost", "Retr")) else "fine"
+            lines.append((trace.title.ljust(title) + self._paint(drawn, kind, terminal)
+                          + "  " + text[size]).rstrip())
+        head = "Over time, %.3g s a letter" % (traces[0].seconds / max(1, count))
+        return [line for line in [head[:room]] + lines]
+
+
+class SurveyPlotRenderer(SurveyTextRenderer):
+    """What the tests of --diagnose come to, with a line for each direction over time."""
+
+    _HEIGHT = SurveyTextRenderer._HEIGHT + 6
+
+    def __init__(self, look, *arguments):
+        """look: returns the Terminal; arguments: a SurveyTextRenderer's."""
+        SurveyTextRenderer.__init__(self, *arguments)
+        self._look = look
+        self._tests = PerTest(lambda: PlotRenderer(look, self._verbose, self._letter,
+                                                   self._title, True))
+        self._traces = collections.OrderedDict()  # by the name of a row
+
+    def render(self, event):
+        if event["event"] == "interval" and "phase" in event:
+            self._take(event)
+        return SurveyTextRenderer.render(self, event)
+
+    def _take(self, event):
+        data = event["data"]
+        bidir = "sum" + DIRECTIONS[1] in data
+        for suffix, rows in directions(data["streams"], len(data["streams"]) // (1 + bidir), bidir):
+            if not rows or rows[0]["omitted"]:
+                continue
+            way = "up" if rows[0]["sender"] else "down"
+            name = way_of({"phase": event["phase"], "direction": way})
+            own = self._traces.setdefault(name, TestTraces(_rate_text))
+            both = data["sum"].get("pyperf3", {})
+            own.add({"sum": dict({"pyperf3": both} if both else {}, **data["sum" + suffix])},
+                    [("", rows, "")])
+
+    def _table(self, data):
+        lines, terminal = SurveyTextRenderer._table(self, data), self._look()
+        room = min(self._WIDTH, terminal.columns - 1 if terminal.columns else self._WIDTH)
+        width = max(1, (room - 13) // 2)
+        drawn = []
+        for name, traces in self._traces.items():
+            rate, trips = traces.get("Bitrate"), traces.get("Latency") or traces.get("RTT")
+            parts = [trace.line(width, terminal.blocks) if trace else "" for trace in (rate, trips)]
+            drawn.append("%-10s %s  %s" % (name, parts[0].ljust(width), parts[1]))
+        if drawn:
+            drawn.insert(0, "%-10s %s  %s" % ("", "Bitrate over time"[:width].ljust(width),
+                                              "Latency over time"[:width]))
+            drawn.insert(0, "")
+        return lines + [line.rstrip()[:room] for line in drawn]
+
+
+def plotting(look):
+    """Return what makes a TextRenderer, and a SurveyTextRenderer, with plots.
+
+    look: returns the Terminal of the moment.
+    """
+    return functools.partial(PlotRenderer, look), functools.partial(SurveyPlotRenderer, look)
 
 
 ###############################################################################
@@ -18178,6 +18540,15 @@ class Output:
         except (ValueError, UnicodeError):
             return self._stamp + line
 
+    def terminal(self):
+        """Return the Terminal that lines go to."""
+        columns = 0 if self._log else terminal_columns(sys.stdout)
+        colour = (columns > 0 and os.name == "posix" and not os.environ.get("NO_COLOR")
+                  and os.environ.get("TERM", "dumb") != "dumb")
+        if columns:
+            columns = max(1, columns - len(self.stamped("")))
+        return Terminal(columns, shows_blocks(sys.stdout), colour)
+
     def write(self, lines, text=True):
         """Write lines. After a failure nothing is written any more.
 
@@ -18239,6 +18610,30 @@ class Output:
         return 1
 
 
+def terminal_columns(stream):
+    """Return the width of the terminal that a stream leads to, 0 if it is none."""
+    try:
+        if stream.isatty():
+            return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError, AttributeError):
+        pass
+    return 0
+
+
+def shows_blocks(stream):
+    """Return whether what reads a stream knows letters beyond ASCII, as far as one can tell."""
+    if (getattr(stream, "encoding", None) or "").lower().replace("_", "-") not in ("utf-8", "utf8"):
+        return False
+    if os.name != "posix":
+        return True
+    # In the C locale Python takes UTF-8 for itself, and tells its children by LC_CTYPE.
+    own = getattr(sys.flags, "utf8_mode", 0) and os.environ.get("LC_CTYPE", "").lower() in (
+        "c.utf-8", "c.utf8", "utf-8")
+    names = ("LC_ALL", "LANG") if own else ("LC_ALL", "LC_CTYPE", "LANG")
+    locale = next(filter(None, map(os.environ.get, names)), "")
+    return "utf8" in locale.lower().replace("-", "")
+
+
 class WaitingLine:
     """The line that tells at a terminal what a client waits for; it is replaced, and goes again."""
 
@@ -18249,12 +18644,7 @@ class WaitingLine:
     @staticmethod
     def columns():
         """Return the width of the terminal, 0 if standard error is none."""
-        try:
-            if sys.stderr.isatty():
-                return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-        except (OSError, ValueError, AttributeError):
-            pass
-        return 0
+        return terminal_columns(sys.stderr)
 
     def show(self, waiting):
         """Show the data of an event; None takes the line away."""
@@ -18293,7 +18683,8 @@ class Printer:
         has_line = settings.crowd or settings.diagnose and not (settings.verbose
                                                                 or settings.relayed)
         self._tells_progress = has_line and self._waiting_line.columns() > 0
-        self._results = make_renderer(settings, self._tells_progress)
+        texts = plotting(output.terminal) if settings.plot else ()
+        self._results = make_renderer(settings, self._tells_progress, *filter(None, [texts]))
         self._messages = PerTest(lambda: MessageRenderer(
             settings.debug, settings.diagnose or settings.max_clients > 1))
         self._daemon = settings.daemon
