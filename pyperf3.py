@@ -62,6 +62,8 @@ Sections (each uses only what stands above it):
     server          the server's side of the protocol
     renderers       events to text, JSON and JSON stream
     plot            text with bars, and lines of figures over time
+    charts          figures over time as SVG, and text as XML
+    report          a document as a page
     attributes      clients and servers with the names of the package `iperf3`
     output          where lines go: standard streams, log file, terminal
     far ends        what a client brings along: a server beside it, this program elsewhere
@@ -383,6 +385,7 @@ ERRORS = {
     923: "bogus host for --ssh or --mesh:",
     924: "--ssh-tunnel, --ssh-dial-back, --ssh-address and --ssh-python go with --ssh or --mesh",
     925: "lost the far end:",
+    930: "unable to write the report:",
 }
 
 
@@ -1085,6 +1088,8 @@ OPTIONS = (
     _own("CS", "--verdict", "say what limited the test, and which number to change"),
     _own("CS", "--plot",
          "draw the bitrate behind the rows of text, and what there is over time under the summary"),
+    _own("C", "--html file",
+         "write a report with charts to this file, too: one page that needs no other"),
     _own("CS", "--threads", "run the streams in threads rather than in processes"),
     _own("C", "--sendmmsg",
          "accepted for compatibility: datagrams go in batches wherever the system can"),
@@ -1264,6 +1269,7 @@ class Settings:
         for option in OPTIONS:
             setattr(self, option.dest, option.default)
         self.explicit = {}  # the names that were given, and the rows of OPTIONS
+        self.typed = []  # (row of OPTIONS, text or None) of a command line, in its order
         by_name = {name.replace("-", "_"): option for option in reversed(OPTIONS)
                    for name in [option.dest] + option.long_names}
         for name, value in values.items():
@@ -1294,6 +1300,7 @@ class Settings:
         try:
             for words in (before, arguments):
                 for option, value in split_arguments(words, posixly_correct, strays):
+                    settings.typed.append((option, value))
                     settings.apply(option, value)
                     if settings.help or settings.version:
                         return settings
@@ -1448,6 +1455,29 @@ class Settings:
             (self.plot, "Plot (--plot) flag ignored with JSON output (-J)"),
             (self.verbose, "Verbose output (-v) may interfere with JSON output (-J)"),
             (self.debug, "Debug output (-d) may interfere with JSON output (-J)")) if given]
+
+
+# What may hold a password.
+_UNTOLD = frozenset(("ssh_command",))
+
+
+def command_text(settings):
+    """Return the command line that Settings come from, None if there was none."""
+    if not settings.typed:
+        return None
+    import shlex
+    words = ["pyperf3.py"]
+    for option, value in settings.typed:
+        name = option.names[0]
+        if value is not None and option.dest in _UNTOLD:
+            value = "..."
+        if value is None:
+            words.append(name)
+        elif option.optional is not None:
+            words.append(shlex.quote("%s=%s" % (option.names[-1], value)))
+        else:
+            words += [name, shlex.quote(value)]
+    return " ".join(words)
 
 
 def help_text(program="pyperf3.py", columns=80):
@@ -2507,6 +2537,70 @@ def open_safely(path, flags, number, mode):
         if error.errno == errno.ELOOP:
             error = IperfError(number, "it is a symbolic link of another user")
         raise error
+
+
+def _folder_of(path):
+    """Return the folder in which a file is replaced, None if it is none: a device, or a pipe.
+
+    Through a symbolic link of one's own, but not through another user's: see open_safely().
+    Raises OSError.
+    """
+    mine = (getattr(os, "geteuid", lambda: 0)(), 0)
+    if os.path.islink(path) and os.lstat(path).st_uid not in mine:
+        raise OSError(errno.ELOOP, "it is a symbolic link of another user")
+    path = os.path.realpath(path)
+    if os.path.isdir(path):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if os.path.exists(path) and not os.path.isfile(path):
+        return None
+    return os.path.dirname(path)
+
+
+def check_replaceable(path, number):
+    """Raise IperfError `number` if replace_file() could not write a file, as far as can be told."""
+    try:
+        folder = _folder_of(path)
+        if folder is not None:
+            if not os.path.isdir(folder):
+                raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    except (OSError, ValueError) as error:
+        raise IperfError(number, OSError(getattr(error, "errno", None) or errno.EINVAL, "%s: %s" % (
+            path, system_text(error))))
+
+
+def replace_file(path, data, number):
+    """Write a file such that a reader sees the old one or the new one, and never half of it.
+
+    Everybody may read it, as far as the umask lets them. Raises IperfError `number`.
+    """
+    import binascii
+    try:
+        if _folder_of(path) is None:
+            with open_safely(path, os.O_WRONLY, number, 0o666) as handle:
+                _write_whole(handle, data)
+            return
+        path = os.path.realpath(path)
+        beside = "%s.%s.tmp" % (path, binascii.hexlify(os.urandom(6)).decode("ascii"))
+        try:
+            with open_unblocked(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, number,
+                                0o666) as handle:
+                _write_whole(handle, data)
+            os.replace(beside, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+    except (OSError, ValueError) as error:
+        raise IperfError(number, error if isinstance(error, OSError) else str(error))
+
+
+def _write_whole(handle, data):
+    """Write bytes to an unbuffered file, all of them."""
+    view = memoryview(data)
+    while view:
+        view = view[handle.write(view):]
 
 
 def read_file(path, number, limit=-1):
@@ -17368,10 +17462,18 @@ class SurveyTextRenderer(TextRenderer):
         return [line.rstrip() for line in lines]
 
     def _table_row(self, row):
+        cells = self._cells(row)
+        if len(cells) == 2:
+            return self._wrap("%-10s " % cells[0], cells[1])[0]
+        if len(cells) == 4:
+            return self._wrap("", "%-10s %-12s %-8s %s" % cells)[0]
+        return self._COLUMNS % cells
+
+    def _cells(self, row):
+        """Return the texts of a row: of all columns, or with a reason in place of the last ones."""
         name = way_of(row)
         if "rate_bps" not in row:
-            why = row.get("error", "it was not begun")
-            return self._wrap("%-10s " % name, "not measured: " + why)[0]
+            return name, "not measured: " + row.get("error", "it was not begun")
         lost = "-"
         if "lost_percent" in row or "retransmitted_percent" in row:
             lost = row.get("lost_percent", row.get("retransmitted_percent"))
@@ -17379,11 +17481,10 @@ class SurveyTextRenderer(TextRenderer):
         elif "retransmits" in row:
             lost = "%d" % row["retransmits"]
         if "error" in row:
-            return self._wrap("", "%-10s %-12s %-8s %s" % (
-                name, self._rate(row), lost, "ended early: " + row["error"]))[0]
+            return name, self._rate(row), lost, "ended early: " + row["error"]
         latency = row["latency"]
         if "p50_ms" not in latency:
-            return self._COLUMNS % (name, self._rate(row), lost, "not measured", "", "")
+            return name, self._rate(row), lost, "not measured", "", ""
         pair = ["%.0f" % each if each >= 99.95 else latency_text(each) for each in
                 (latency["p50_ms"], latency.get("p95_ms", latency["p50_ms"]))]
         if not row["rate_bps"]:
@@ -17395,7 +17496,7 @@ class SurveyTextRenderer(TextRenderer):
         if latency.get("rpm"):  # millions of a path within a host
             rpm = "%s%d %s" % (">" * (latency["rpm"] > 9999), min(9999, latency["rpm"]),
                                latency.get("rpm_class", ""))
-        return self._COLUMNS % (name, self._rate(row), lost, "%s / %s ms" % tuple(pair), grade, rpm)
+        return name, self._rate(row), lost, "%s / %s ms" % tuple(pair), grade, rpm
 
     def _limits(self, data):
         """Return the blocks of lines about what limited each direction, and what else is odd."""
@@ -18112,6 +18213,1093 @@ def plotting(look):
 
 
 ###############################################################################
+# charts ######################################################################
+###############################################################################
+# Figures to SVG inside HTML that is XML as well: pure functions. Nothing of a chart
+# is known here but its axes, and what is drawn over them.
+
+# What XML forbids, besides what steers a reader: halves of pairs, and what are no characters.
+_NO_XML = _STEERING[:-1] + "\ud800-\udfff\ufffe\uffff]"
+_XML_ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;",
+                ord("'"): "&#39;", ord("\r"): " "}
+# Elements that never hold anything: HTML must not see the end of others in their beginning.
+_EMPTY = frozenset(("meta", "br", "path", "rect"))
+_MOST_TEXT = 2000  # letters of a text from elsewhere that are shown
+
+Point = collections.namedtuple("Point", "start end low mean high")
+Point.__doc__ = """A figure from one moment to another: its lowest value, its mean, its highest."""
+
+Axis = collections.namedtuple("Axis", "low high ticks unit")
+Axis.__doc__ = """An axis: its ends, (value, text) of each tick, the unit of the texts."""
+
+
+class Markup(str):
+    """A text that is XML already."""
+
+
+def xml_text(text):
+    """Return a text for XML and HTML, in an element or an attribute."""
+    import re
+    text = re.sub(_NO_XML, "\ufffd", str(text))
+    if len(text) > _MOST_TEXT:
+        text = text[:_MOST_TEXT] + " ..."
+    return Markup(text.translate(_XML_ESCAPES))
+
+
+def element(name, attributes="", *children):
+    """Return an element. attributes: a class, or a dict; children: what is no Markup is escaped."""
+    if isinstance(attributes, str):
+        attributes = {"class": attributes} if attributes else {}
+    head = name + "".join(' %s="%s"' % (key, xml_text(value))
+                          for key, value in attributes.items())
+    if name in _EMPTY:
+        return Markup("<%s/>" % head)
+    return Markup("<%s>%s</%s>" % (head, "".join(
+        child if isinstance(child, Markup) else xml_text(child) for child in children), name))
+
+
+def join_points(points, count):
+    """Return at most so many Points for many, each for as much time."""
+    if len(points) <= count:
+        return points
+    begin, span = points[0].start, max(points[-1].end - points[0].start, 1e-9)
+    joined = []
+    for _, group in itertools.groupby(points, lambda point: min(
+            count - 1, int(count * ((point.start + point.end) / 2 - begin) / span))):
+        group = list(group)
+        joined.append(Point(
+            group[0].start, group[-1].end, min(point.low for point in group),
+            mean_of([(point.end - point.start, point.mean) for point in group]),
+            max(point.high for point in group)))
+    return joined
+
+
+def nice_step(least):
+    """Return the least of 1, 2, 5, 10, 20, ... (and parts of it) that is no smaller."""
+    power = 1.0
+    while power < least:
+        power *= 10
+    while power / 10 >= least:
+        power /= 10
+    return next(power * part for part in (0.1, 0.2, 0.5, 1) if power * part >= least * 0.999999)
+
+
+# The prefixes of a unit, and what each is of the one before.
+_SCALES = {"bit/s": (1000.0, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s")),
+           "B": (1024.0, ("B", "KB", "MB", "GB", "TB")),
+           "ms": (1000.0, ("ms", "s"))}
+
+
+def value_axis(most, unit):
+    """Return the Axis from 0 to a value, in the unit or a multiple of it."""
+    step, units = _SCALES.get(unit, (1.0, (unit,)))
+    scale = 1.0
+    while most / scale >= step and units[1:]:
+        scale, units = scale * step, units[1:]
+    gap = nice_step(max(most, 1e-6) / scale / 4)
+    if unit == "":  # a count
+        gap = max(1.0, gap)
+    count = 1
+    while count * gap * scale < most * 0.999999:
+        count += 1
+    ticks = [(number * gap * scale, "%.6g" % (number * gap)) for number in range(count + 1)]
+    return Axis(0.0, count * gap * scale, ticks, units[0])
+
+
+_TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
+               14400, 21600, 43200, 86400)
+
+
+def time_axis(begin, end):
+    """Return the Axis of a time in seconds."""
+    span = max(end - begin, 1e-3)
+    step = next((step for step in _TIME_STEPS if span / step <= 6.5), nice_step(span / 6))
+    unit, size = next((name, size) for size, name in ((86400, "d"), (3600, "h"), (60, "min"),
+                                                      (0, "s")) if step >= size)
+    first = -int(-begin / step) if begin < 0 else int(begin / step + 0.999999)
+    ticks = []
+    while first * step <= end + span * 1e-6:
+        ticks.append((first * step, "%g %s" % (round(first * step / (size or 1), 6), unit)))
+        first += 1
+    return Axis(begin, begin + span, ticks, unit)
+
+
+def log_axis(low, high, unit):
+    """Return the Axis of positive values that differ a lot."""
+    low, high = max(low, 1e-4), max(high, 2e-4)
+    decade = 1e-4
+    while decade * 10 <= low:
+        decade *= 10
+    ticks = []
+    while decade <= high * 1.000001:
+        parts = (1, 2, 5) if high / low < 50 else (1, 3) if high / low < 1000 else (1,)
+        ticks += [(decade * part, "%g" % float("%.3g" % (decade * part))) for part in parts
+                  if low * 0.999999 <= decade * part <= high * 1.000001]
+        decade *= 10
+    return Axis(low, high, ticks, unit)
+
+
+class Chart:
+    """A chart as SVG that stretches to any width: its shapes do, its letters and strokes do not.
+
+    Colours, dashes and widths are those of the classes of style that are named.
+    """
+
+    _WIDTH, _HEIGHT = 6000, 1000  # of its own units; whole numbers are short
+
+    def __init__(self, x_axis, y_axis, log=False):
+        """log: the first axis is logarithmic."""
+        self.x_axis, self.y_axis = x_axis, y_axis
+        self._log = log
+        self._shapes = []
+        for value, _ in y_axis.ticks:
+            self._add("M0 %dh%d" % (self._y(value), self._WIDTH), "grid")
+
+    # Places
+
+    def _share(self, value, axis, log=False):
+        low, high, value = axis.low, axis.high, min(max(value, axis.low), axis.high)
+        if log:
+            from math import log as logarithm
+            low, high, value = map(logarithm, (low, high, value))
+        return (value - low) / (high - low) if high > low else 0.5
+
+    def _x(self, value):
+        return int(self._WIDTH * self._share(value, self.x_axis, self._log) + 0.5)
+
+    def _y(self, value):
+        return self._HEIGHT - int(self._HEIGHT * self._share(value, self.y_axis) + 0.5)
+
+    # Shapes
+
+    def _add(self, path, style):
+        self._shapes.append(element("path", {"class": style, "d": path}))
+
+    def add_area(self, begin, end, style):
+        """Shade what lies between two values of the first axis."""
+        left, right = self._x(begin), self._x(end)
+        self._add("M%d 0h%dv%dh%dz" % (left, right - left, self._HEIGHT, left - right), style)
+
+    def add_level(self, low, high, style):
+        """Shade what lies between two values of the second axis."""
+        top, bottom = self._y(high), self._y(low)
+        self._add("M0 %dh%dv%dh-%dz" % (top, self._WIDTH, max(8, bottom - top), self._WIDTH), style)
+
+    def add_steps(self, points, style):
+        """Draw the means of Points."""
+        self._add("".join(self._steps(run, "mean", True) for run in self._runs(points)), style)
+
+    def add_band(self, points, style):
+        """Shade what lies between the lowest and the highest values of Points."""
+        path = ""
+        for run in self._runs(points):
+            back = [point._replace(start=point.end, end=point.start) for point in reversed(run)]
+            path += self._steps(run, "high", True) + "V%d" % self._y(
+                back[0].low) + self._steps(back, "low", False) + "z"
+        self._add(path, style)
+
+    def add_ticks(self, points, style):
+        """Draw an upright stroke for each Point that has a highest value above 0."""
+        self._add("".join("M%d %dV%d" % (self._x((point.start + point.end) / 2), self._HEIGHT,
+                                         min(self._y(point.high), self._HEIGHT - 20))
+                          for point in points if point.high > 0), style)
+
+    def add_polygon(self, places, style):
+        """Draw a line from place to place: (value of the first axis, of the second)."""
+        self._add("M" + "L".join("%d %d" % (self._x(x), self._y(y)) for x, y in places), style)
+
+    @staticmethod
+    def _runs(points):
+        """Return the runs of Points that follow each other."""
+        runs = []
+        for point in points:
+            gap = (point.end - point.start) * 0.5
+            if runs and abs(point.start - runs[-1][-1].end) <= gap:
+                runs[-1].append(point)
+            else:
+                runs.append([point])
+        return runs
+
+    def _steps(self, points, name, move):
+        """Return the path along one value of Points, relative, since that is short."""
+        x, y = self._x(points[0].start), self._y(getattr(points[0], name))
+        path = ["M%d %d" % (x, y) if move else ""]
+        for point in points:
+            level, end = self._y(getattr(point, name)), self._x(point.end)
+            if level != y:
+                path.append("v%d" % (level - y))
+            if end != x:
+                path.append("h%d" % (end - x))
+            x, y = end, level
+        return "".join(path)
+
+    # The whole
+
+    def inner(self):
+        """Return what stands in an svg element as large as the chart, its labels outside of it."""
+        shapes = element("svg", {
+            "class": "plot", "width": "100%", "height": "100%", "preserveAspectRatio": "none",
+            "viewBox": "0 0 %d %d" % (self._WIDTH, self._HEIGHT)}, *self._shapes)
+        texts = [element("text", {"class": "y", "x": "-6", "dy": ".35em", "y": "%.6g%%" % (
+            100 - 100 * self._share(value, self.y_axis))}, text)
+            for value, text in self.y_axis.ticks]
+        texts += [element("text", {"class": "x", "y": "100%", "dy": "1.4em", "x": "%.6g%%" % (
+            100 * self._share(value, self.x_axis, self._log))}, text)
+            for value, text in self.x_axis.ticks]
+        return Markup("".join([shapes] + texts))
+
+    def svg(self, name):
+        """Return the element. name: the id of the text that says the same."""
+        return element("div", "box", element("svg", {
+            "class": "chart", "role": "img", "aria-labelledby": name, "width": "100%",
+            "height": "170"}, self.inner()))
+
+
+###############################################################################
+# report ######################################################################
+###############################################################################
+# A document to a page: what was asked, what came of it, and charts over one time
+# axis, in one file that needs no other. Any document of -J will do, also one that
+# iperf3 printed. The document is in the page as well, as data.
+
+_PAGE_ROOM = 200000  # bytes of a page
+_LEAST_ROOM = 20000  # bytes for the document in it, however large the rest is
+_MOST_BINS, _MOST_DRAWN = 600, 3600  # points of a line; of all lines of a chart
+_MOST_LINES = 8  # streams that have a line each; of more there is a band
+_MOST_ROWS = 8192  # of intervals that are kept
+_WAY_TEXTS = {"up": "to the server", "down": "from the server"}
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1b1f24;--dim:#57606a;--page:#fff;--box:#f4f6f8;
+--rule:#d5dae0;--up:#0063a8;--down:#b84a00;--idle:#3f7d20;--bad:#b3261e;--good:#1a6e2e}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e9ec;--dim:#a3adb8;--page:#14171a;--box:#1f2429;
+--rule:#3a424a;--up:#5cb8ff;--down:#ffa257;--idle:#8fce6a;--bad:#ff8a80;--good:#7fd694}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:1rem;max-width:60rem;background:var(--page);color:var(--ink);
+font:15px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}
+h1{font-size:1.45rem;line-height:1.25;margin:.2rem 0 1rem}
+h2{font-size:1.15rem;margin:1.8rem 0 .6rem}
+h3{font-size:1rem;margin:0}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+th,td{text-align:left;vertical-align:top;padding:.25rem .8rem .25rem 0;
+border-bottom:1px solid var(--rule);overflow-wrap:normal}
+thead th{color:var(--dim);font-weight:600}
+.wide{overflow-x:auto}
+.facts th{color:var(--dim);font-weight:600;white-space:nowrap}
+.facts td{overflow-wrap:anywhere}
+code{font:13px/1.45 ui-monospace,monospace}
+.say{background:var(--box);border-left:4px solid var(--up);padding:.6rem .9rem;margin:1rem 0}
+.say p{margin:.2rem 0}
+.error{border-color:var(--bad)}
+.failed,.unknown{color:var(--bad);font-weight:600}.ok{color:var(--good)}
+figure{margin:1.4rem 0;padding:0}
+figcaption{display:flex;flex-wrap:wrap;gap:.1rem 1rem;margin-bottom:.7rem;align-items:baseline}
+.key{white-space:nowrap;color:var(--dim);font-size:13px}
+.key svg{width:28px;height:10px;margin-right:.35rem;vertical-align:middle;overflow:visible}
+.note{color:var(--dim);font-size:13px;margin:.4rem 0 0}
+.box{margin:0 20px 26px 52px}
+svg{overflow:visible;display:block}.key svg{display:inline-block}
+path{fill:none;stroke:none;vector-effect:non-scaling-stroke}
+text{font:12px system-ui,sans-serif;fill:var(--dim)}
+text.y{text-anchor:end}text.x{text-anchor:middle}
+.grid{stroke:var(--rule);stroke-width:1}
+.up,.down,.idle{stroke-width:1.8;stroke-linejoin:round}
+.up{stroke:var(--up)}.down{stroke:var(--down)}.idle{stroke:var(--idle)}
+.sent{stroke-dasharray:6 3}
+.stream{stroke-width:1;opacity:.55}
+.band.up{fill:var(--up)}.band.down{fill:var(--down)}.band.idle{fill:var(--idle)}
+.band{stroke:none;opacity:.22}
+.omitted{fill:var(--dim);opacity:.14}
+.second{stroke-dasharray:2 3}
+.mesh td,.mesh th{padding:.35rem .7rem;text-align:right;white-space:nowrap}
+.mesh th:first-child{text-align:left}
+.m0{background:#7a1f1a;color:#fff}.m1{background:#a8440b;color:#fff}
+.m2{background:#ffd98a;color:#111}
+.m3{background:#d7e8b0;color:#111}.m4{background:#8fcf9b;color:#111}
+.none{background:var(--box);color:var(--dim)}
+""".strip() + "\n"
+
+
+def _finite(row, name):
+    """Return a finite number of an object, None if there is none."""
+    value = row.get(name) if isinstance(row, dict) else None
+    return float(value) if _is_number(value) and abs(value) < 1e300 else None
+
+
+def _member(row, name, kind=dict):
+    """Return a member of an object if it is of a kind, else an empty one."""
+    value = row.get(name) if isinstance(row, dict) else None
+    return value if isinstance(value, kind) else kind()
+
+
+# Fewer intervals
+
+_ADDED = frozenset(("bytes", "seconds", "retransmits", "packets", "lost_packets",
+                    "received_bytes", "latency_samples"))
+_HIGHEST = frozenset(("rtt", "rttvar", "jitter_ms", "latency_p50_ms", "latency_max_ms",
+                      "most_bps", "fastest_bps"))
+_LOWEST = frozenset(("least_bps", "slowest_bps"))
+_RATES = (("bits_per_second", "bytes"), ("received_bps", "received_bytes"))
+
+
+def _join_rows(rows, seconds):
+    """Return one row for several of as many intervals, of which it is the sum, or the worst."""
+    joined = collections.OrderedDict(rows[-1])
+    if "start" in rows[0]:
+        joined["start"] = rows[0]["start"]
+    for name in joined:
+        values = [each for each in (_finite(row, name) for row in rows) if each is not None]
+        if name == "pyperf3":
+            joined[name] = _join_rows([_member(row, name) for row in rows], seconds)
+        elif values and name in _ADDED:
+            joined[name] = sum(values)
+        elif values and name in _HIGHEST:
+            joined[name] = max(values)
+        elif values and name in _LOWEST:
+            joined[name] = min(values)
+    for name, count in _RATES:
+        if name in joined and count in joined:
+            joined[name] = joined[count] * 8.0 / seconds if seconds > 0 else 0.0
+    if "lost_percent" in joined:
+        joined["lost_percent"] = percent(_finite(joined, "lost_packets") or 0.0,
+                                         _finite(joined, "packets") or 0.0)
+    return joined
+
+
+def _join_intervals(pair):
+    """Return one interval for several that follow each other."""
+    seconds = sum(_finite(_member(each, "sum"), "seconds") or 0.0 for each in pair)
+    joined = collections.OrderedDict(pair[-1])
+    if "streams" in joined:
+        joined["streams"] = [_join_rows(rows, seconds) for rows in
+                             zip(*[_member(each, "streams", list) for each in pair])]
+    for name in joined:
+        if name.startswith("sum"):
+            rows = [_member(each, name) for each in pair]
+            own = [_member(row, "pyperf3") for row in rows]
+            rates = [_finite(row, "bits_per_second") or 0.0 for row in rows]
+            rows = [dict(row, pyperf3=dict(
+                mine, least_bps=mine.get("least_bps", rate), most_bps=mine.get("most_bps", rate)))
+                for row, mine, rate in zip(rows, own, rates)]
+            joined[name] = _join_rows(rows, seconds)
+    return joined
+
+
+def _without_streams(interval):
+    """Return an interval without its streams, with what the charts tell of them."""
+    less = collections.OrderedDict(interval, streams=[])
+    for name, rows in _rows_of(interval):
+        own = dict(_member(interval[name], "pyperf3"), **_spread(rows))
+        less[name] = dict(interval[name], pyperf3=own)
+    return less
+
+
+def fewer_intervals(intervals):
+    """Return intervals that take less room: half as many, or first without many streams."""
+    if any(len(_member(each, "streams", list)) > _MOST_LINES for each in intervals):
+        return [_without_streams(each) for each in intervals]
+    joined, at = [], 0
+    while at < len(intervals):
+        pair = intervals[at:at + 2]
+        kinds = {(bool(_member(each, "sum").get("omitted")),
+                  len(_member(each, "streams", list))) for each in pair}
+        pair = pair if len(kinds) == 1 else pair[:1]
+        joined.append(_join_intervals(pair) if pair[1:] else pair[0])
+        at += len(pair)
+    return joined
+
+
+class BoundedDocument(Document):
+    """A Document whose intervals become fewer where they are too many: an hour fits, or a day."""
+
+    count = 0  # of the intervals that there were
+
+    def _add_interval(self, event):
+        intervals = self._members["intervals"]
+        intervals.append(event["data"])
+        self.count += 1
+        # A count of all rows each time would take as long as all the rest.
+        if len(intervals) * (1 + len(event["data"]["streams"])) > _MOST_ROWS:
+            while intervals[1:] and sum(1 + len(each["streams"])
+                                        for each in intervals) > _MOST_ROWS // 2:
+                intervals = fewer_intervals(intervals)
+            self._members["intervals"] = intervals
+
+    def members(self):
+        members = Document.members(self)
+        if len(members["intervals"]) < self.count:
+            members["left_out"] = ["of %d intervals neighbours are joined to %d" % (
+                self.count, len(members["intervals"]))]
+        return members
+
+
+# The data in the page
+
+def _smaller(document):
+    """Yield ever smaller documents of one test, each with what it lacks under `left_out`."""
+    count, told = len(_member(document, "intervals", list)), _member(document, "left_out", list)
+
+    def lacking(*texts):
+        return collections.OrderedDict(document, left_out=told + list(texts))
+    yield document
+    while len(_member(document, "intervals", list)) > 60 or any(
+            len(_member(each, "streams", list)) > _MOST_LINES
+            for each in _member(document, "intervals", list)):
+        document = dict(document, intervals=fewer_intervals(document["intervals"]))
+        kept = len(document["intervals"])
+        yield lacking("of %d intervals neighbours are joined to %d" % (count, kept)
+                      if kept < count else "the streams of the intervals")
+    joined = "of %d intervals neighbours are joined to %d" % (
+        count, len(_member(document, "intervals", list)))
+    end, start = _member(document, "end"), _member(document, "start")
+    own = _member(end, "pyperf3")
+    own = {name: value for name, value in own.items()
+           if not name.endswith("limits") and name != "quic_streams"}
+    document = dict(document, end=dict(end, pyperf3=own))
+    for name in SERVER_OUTPUTS:
+        document.pop(name, None)
+    yield lacking(joined, "end.pyperf3.limits, and the server's own output")
+    document = dict(document, start=dict(start, connected=[]), end=dict(
+        document["end"], streams=[]), intervals=[])
+    yield lacking("the intervals, and all of single streams")
+    yield collections.OrderedDict(left_out=["all, as there is no room"])
+
+
+def _smaller_whole(document):
+    """Yield ever smaller documents, of any kind."""
+    if "diagnose" in document:
+        whole = document["diagnose"]
+        phases = [list(_smaller(_member(phase, "document"))) for phase in
+                  _member(whole, "phases", list)]
+        for size in range(max([1] + [len(sizes) for sizes in phases])):
+            yield collections.OrderedDict(document, diagnose=collections.OrderedDict(
+                whole, phases=[collections.OrderedDict(phase, document=sizes[
+                    min(size, len(sizes) - 1)]) for phase, sizes in zip(whole["phases"], phases)]))
+    elif "mesh" in document:
+        yield document
+        whole = document["mesh"]
+        yield collections.OrderedDict(document, mesh=collections.OrderedDict(whole, cells=[
+            {name: value for name, value in cell.items() if name != "document"}
+            for cell in _member(whole, "cells", list)]), left_out=["the document of each cell"])
+    else:
+        yield from _smaller(document)
+    yield collections.OrderedDict(left_out=["all, as there is no room"])
+
+
+def embedded_document(document, room):
+    """Return a document as JSON for a script element, in at most so many bytes, and what it lacks.
+
+    What would end the element, or mean something in XML, is escaped as JSON allows: both parsers
+    read back the same.
+    """
+    import re
+    text = ""
+    for smaller in _smaller_whole(document):
+        text = re.sub("[<>&]|[^ -~]", _escape_unit, encode_json(smaller))
+        if len(text) <= room:
+            break
+    lacks = _member(smaller, "left_out", list)
+    for phase in _member(_member(smaller, "diagnose"), "phases", list):
+        lacks = lacks + ["%s: %s" % (phase["name"], each) for each in
+                         _member(phase["document"], "left_out", list)]
+    return Markup(text), lacks
+
+
+def _escape_unit(found):
+    """Return a letter as JSON's escapes, two of one beyond 16 bits."""
+    code = ord(found.group())
+    if code < 0x10000:
+        return "\\u%04x" % code
+    return "\\u%04x\\u%04x" % (0xd800 + (code - 0x10000 >> 10), 0xdc00 + (code & 0x3ff))
+
+
+# Intervals to points
+
+def _rows_of(interval):
+    """Return (name of the sum, rows of its streams) of an interval's directions."""
+    streams = [row for row in _member(interval, "streams", list) if isinstance(row, dict)]
+    names = [name for name in ("sum" + suffix for suffix in DIRECTIONS)
+             if isinstance(interval.get(name), dict)]
+    if len(names) < 2:
+        return [(name, streams) for name in names]
+    return [(name, [row for row in streams
+                    if bool(row.get("sender")) == bool(interval[name].get("sender"))])
+            for name in names]
+
+
+def _spread(rows):
+    """Return what the charts tell of the streams of a direction."""
+    told = collections.OrderedDict()
+    rates = [rate for rate in (_finite(row, "bits_per_second") for row in rows) if rate is not None]
+    if rates[1:]:
+        told["slowest_bps"], told["fastest_bps"] = min(rates), max(rates)
+    trips = [trip for trip in (_finite(row, "rtt") for row in rows) if trip]
+    if trips:
+        told["rtt"] = sum(trips) / len(trips)
+    for name in ("snd_cwnd", "snd_wnd"):
+        sizes = [size for size in (_finite(row, name) for row in rows) if size is not None]
+        if sizes:
+            told[name] = sum(sizes)
+    return told
+
+
+class WayTraces:
+    """What a document tells of one direction over time: Points by the name of the figure.
+
+    name: "up" (the client sends) or "down".
+    """
+
+    _FIGURES = ("rate", "received", "spread", "trips", "retransmits", "lost", "snd_cwnd", "snd_wnd",
+                "p50", "most")
+
+    def __init__(self, name, is_sent):
+        """is_sent: the intervals tell what the sender sent, not what arrived."""
+        self.name, self.is_sent = name, is_sent
+        self.streams = collections.OrderedDict()  # Points by number
+        for figure in self._FIGURES:
+            setattr(self, figure, [])
+
+    def add(self, start, end, sums, rows):
+        """Take in an interval: its sum, and the rows of its streams."""
+        own = _member(sums, "pyperf3")
+        told = _spread(rows) if rows else own
+        rate = _finite(sums, "bits_per_second")
+        if rate is not None:
+            ends = [_finite(own, name) for name in ("least_bps", "most_bps")]
+            low, high = (rate if each is None else each for each in ends)
+            self.rate.append(Point(start, end, low, rate, high))
+        if _finite(told, "slowest_bps") is not None:
+            self.spread.append(Point(start, end, told["slowest_bps"], told["fastest_bps"],
+                                     told["fastest_bps"]))
+        lost = own if "lost_percent" in own else sums
+        for points, row, name, factor in (
+                (self.received, own, "received_bps", 1), (self.trips, told, "rtt", 1e-3),
+                (self.retransmits, sums, "retransmits", 1), (self.lost, lost, "lost_percent", 1),
+                (self.snd_cwnd, told, "snd_cwnd", 1), (self.snd_wnd, told, "snd_wnd", 1),
+                (self.p50, own, "latency_p50_ms", 1), (self.most, own, "latency_max_ms", 1)):
+            value = _finite(row, name)
+            if value is not None:
+                points.append(Point(start, end, value * factor, value * factor, value * factor))
+        for row in rows:
+            rate = _finite(row, "bits_per_second")
+            if rate is not None:
+                self.streams.setdefault(row.get("socket"), []).append(
+                    Point(start, end, rate, rate, rate))
+
+
+def ways_over_time(document):
+    """Return the WayTraces of a test's document, and the Axis of their time."""
+    intervals = [each for each in _member(document, "intervals", list) if isinstance(each, dict)]
+    is_server = "accepted_connection" in _member(document, "start")
+    ways, times = collections.OrderedDict(), []
+    # The time of what is omitted begins at 0, and so does that of the rest.
+    before = max([_finite(_member(each, "sum"), "end") or 0.0 for each in intervals
+                  if _member(each, "sum").get("omitted")] or [0.0])
+    for interval in intervals:
+        for name, rows in _rows_of(interval):
+            sums = interval[name]
+            start, end = _finite(sums, "start"), _finite(sums, "end")
+            if start is None or end is None or end < start:
+                continue
+            if sums.get("omitted"):
+                start, end = start - before, end - before
+            sender = sums.get("sender", not _member(
+                _member(document, "start"), "test_start").get("reverse"))
+            way = "up" if bool(sender) != is_server else "down"
+            ways.setdefault(name, WayTraces(way, bool(sender))).add(start, end, sums, rows)
+            times.append((start, end))
+    begin = min([start for start, _ in times] or [0.0])
+    return list(ways.values()), time_axis(begin, max([end for _, end in times] or [1.0]))
+
+
+# Charts
+
+class Panel:
+    """A chart with its title, its keys, and a text that says the same."""
+
+    def __init__(self, title, x_axis, y_axis, log=False):
+        self.chart = Chart(x_axis, y_axis, log)
+        self.title = "%s (%s)" % (title, y_axis.unit) if y_axis.unit else title
+        self.keys, self.texts = collections.OrderedDict(), []
+        if not log and x_axis.low < 0:
+            self.chart.add_area(x_axis.low, 0.0, "omitted")
+            self.keys["omitted"] = "omitted"
+
+    def draw(self, points, count, style, key, text=None):
+        """Draw a line of Points, of which it has room for `count`. text: that of a value."""
+        joined = join_points(points, count)
+        if joined is not points:
+            self.chart.add_band(joined, "band " + style.split()[0])
+        self.chart.add_steps(joined, style)
+        self.keys[style] = key
+        if text is not None:
+            self.texts.append("%s: %s" % (key[:1].upper() + key[1:], range_of(points, text)))
+
+    def figure(self, name):
+        """Return the element. name: an id that no other has."""
+        keys = [element("span", "key", element(
+            "svg", {"aria-hidden": "true"}, element("path", {"class": style, "d": (
+                "M4 10V0M14 10V4M24 10V2" if "ticks" in style else
+                "M0 0h28v10H0z" if "band" in style or "omitted" in style else "M0 5h28")})), text)
+            for style, text in self.keys.items()]
+        return element(
+            "figure", "", element("figcaption", "", element("h3", "", self.title), *keys),
+            self.chart.svg(name), element("p", {"class": "note", "id": name},
+                                          " ".join(self.texts)))
+
+
+def range_of(points, text):
+    """Return what is said of Points: the mean, the ends of their range and when these were."""
+    mean = mean_of([(point.end - point.start, point.mean) for point in points])
+    if not points[1:]:
+        return text(mean) + "."
+    said = "mean %s" % text(mean)
+    for name, point, value in (
+            ("lowest", min(points, key=lambda point: point.low), "low"),
+            ("highest", max(points, key=lambda point: point.high), "high")):
+        said += ", %s %s at %s s" % (name, text(getattr(point, value)), "%.4g" % point.start
+                                     if point.start < 1000 else "%.0f" % point.start)
+    return said + "."
+
+
+def _highest(*lines):
+    return max([point.high for points in lines for point in points] or [0.0])
+
+
+def _room_of(lines):
+    """Return how many points a line may have where a chart has so many lines."""
+    return max(60, min(_MOST_BINS, _MOST_DRAWN // max(1, lines)))
+
+
+def _ms(value):
+    return latency_text(value) + " ms"
+
+
+def rate_panel(ways, times):
+    """Return the Panel of the bitrate: sent dashed, received solid, the streams thin."""
+    panel = Panel("Bitrate", times, value_axis(_highest(*[
+        points for way in ways for points in (way.rate, way.received, way.spread)]), "bit/s"))
+    lines = sum(4 + min(_MOST_LINES, len(way.streams)) for way in ways)
+    for way in ways:
+        where = _WAY_TEXTS[way.name]
+        if len(way.streams) > _MOST_LINES or (way.spread and not way.streams):
+            panel.chart.add_band([point._replace(mean=point.low) for point in
+                                  join_points(way.spread, _room_of(lines))], "band " + way.name)
+            panel.keys["band " + way.name] = "slowest to fastest stream " + where
+        elif len(way.streams) > 1:
+            for points in way.streams.values():
+                panel.chart.add_steps(join_points(points, _room_of(lines)), "stream " + way.name)
+            panel.keys["stream " + way.name] = "each stream " + where
+    for way in ways:
+        where = _WAY_TEXTS[way.name]
+        for points, is_sent in ((way.rate, way.is_sent), (way.received, False)):
+            if points:
+                panel.draw(points, _room_of(lines), way.name + " sent" * is_sent,
+                           ("sent " if is_sent else "received ") + where, _rate_text)
+    return panel
+
+
+def latency_panel(latency, ways, times):
+    """Return the Panel of round trips, None if none are known. latency: of end.pyperf3."""
+    probed = next((way for way in ways if way.p50), None)
+    idle = _member(latency, "idle")
+    lines = [way.trips for way in ways if _highest(way.trips)]
+    if not probed and not lines:
+        return None
+    levels = [_finite(idle, name) for name in ("min_ms", "p95_ms", "p50_ms")]
+    known = probed and None not in levels
+    most = max([_highest(probed.most, probed.p50) if probed else _highest(*lines)]
+               + (levels if known else []))
+    panel = Panel("Latency" if probed else "TCP's round trips", times, value_axis(most, "ms"))
+    if known:
+        panel.chart.add_level(levels[0], levels[1], "band idle")
+        panel.keys["band idle"] = "idle, to p95"
+        panel.texts.append("Idle: median %s." % _ms(levels[2]))
+    if probed:
+        bands = [Point(low.start, low.end, low.low, low.mean, max(low.high, high.high))
+                 for low, high in zip(probed.p50, probed.most)]
+        panel.chart.add_band(join_points(bands, _MOST_BINS), "band up")
+        panel.keys["band up"] = "to the longest"
+        panel.chart.add_steps(join_points(probed.p50, _MOST_BINS), "up")
+        panel.keys["up"] = "median under load"
+        panel.texts.append("Median under load: %s" % range_of(probed.p50, _ms))
+        panel.texts.append("Longest: %s." % _ms(_highest(probed.most)))
+    else:
+        for way in ways:
+            if way.trips:
+                panel.draw(way.trips, _room_of(4), way.name, "mean of the streams "
+                           + _WAY_TEXTS[way.name], _ms)
+    return panel
+
+
+def loss_panel(ways, times):
+    """Return the Panel of what was lost, None if nobody counts it."""
+    lost = any(way.lost for way in ways)
+    lines = [(way, way.lost if lost else way.retransmits) for way in ways]
+    lines = [(way, points) for way, points in lines if points]
+    if not lines:
+        return None
+    most = _highest(*[points for _, points in lines])
+    panel = Panel("Lost datagrams" if lost else "Retransmits per interval", times,
+                  value_axis(most, "%" if lost else ""))
+    for way, points in lines:
+        panel.chart.add_ticks(join_points(points, _MOST_BINS), way.name + " ticks")
+        panel.keys[way.name + " ticks"] = _WAY_TEXTS[way.name]
+        where = _WAY_TEXTS[way.name].capitalize()
+        if lost:
+            panel.texts.append("%s: %s" % (where, range_of(points, "%.3g %%".__mod__)))
+        else:
+            panel.texts.append("%s: %d in all, %d in an interval at the most." % (
+                where, sum(point.mean for point in points), _highest(points)))
+    return panel
+
+
+def window_panel(ways, times):
+    """Return the Panel of the windows of TCP's senders, None if they are not known."""
+    lines = [(way, points, style, name) for way in ways for points, style, name in (
+        (way.snd_cwnd, way.name, "congestion window"),
+        (way.snd_wnd, way.name + " second", "receiver's window")) if _highest(points)]
+    if not lines:
+        return None
+    panel = Panel("Windows, of all streams", times,
+                  value_axis(_highest(*[points for _, points, _, _ in lines]), "B"))
+    for way, points, style, name in lines:
+        panel.draw(points, _room_of(2 * len(lines)), style, "%s %s" % (name, _WAY_TEXTS[way.name]),
+                   _size_text)
+    return panel
+
+
+def _percentiles(phase):
+    """Return (ms, share) of what is known of a phase's round trips, shortest first."""
+    places = [(_finite(phase, "min_ms"), 0.0), (_finite(phase, "max_ms"), 1.0)]
+    places += [(_finite(phase, name), int(name[1:-3]) / 100.0) for name in phase
+               if name[:1] == "p" and name[-3:] == "_ms" and name[1:-3].isdigit()]
+    return sorted({(ms, min(1.0, share)) for ms, share in places if ms is not None},
+                  key=lambda place: place[::-1])
+
+
+def share_panel(latency):
+    """Return the Panel of the shares of the probes by their time, None if none are known."""
+    phases = [(style, title, _percentiles(_member(latency, name))) for name, style, title in (
+        ("idle", "idle", "idle"), ("loaded", "up", "under load"))]
+    phases = [phase for phase in phases if phase[-1][1:]]
+    if not phases:
+        return None
+    times = [ms for _, _, places in phases for ms, _ in places]
+    shares = Axis(0.0, 1.0, [(share, "%d" % (100 * share)) for share in (0, 0.25, 0.5, 0.75, 1)],
+                  "% of the probes")
+    axis = log_axis(min(times), max(times), "ms")
+    panel = Panel("Latency, at most so many ms", axis, shares, log=True)
+    for style, title, places in phases:
+        panel.chart.add_polygon(places, style)
+        panel.keys[style] = title
+        panel.texts.append("%s: %s." % (title.capitalize(), ", ".join(
+            "%g %% within %s" % (100 * share, _ms(ms)) for ms, share in places[1:])))
+    panel.texts.append("Between these the line is only drawn.")
+    return panel
+
+
+def test_panels(document):
+    """Return the Panels of a test's document."""
+    ways, times = ways_over_time(document)
+    if not ways:
+        return []
+    latency = _member(_member(_member(document, "end"), "pyperf3"), "latency")
+    latency = latency if "classes" not in latency else next(iter(
+        _member(latency, "classes", list)), {})
+    return list(filter(None, (
+        rate_panel(ways, times), latency_panel(latency, ways, times), loss_panel(ways, times),
+        window_panel(ways, times), share_panel(latency))))
+
+
+# What is said of a test
+
+def _host_text(address, system, version, facts):
+    """Return what is known of a host."""
+    words = str(system or "").split()
+    known = []
+    if len(words) > 2:  # as uname has it
+        known = [words[1], address, "%s %s" % (words[0], words[2])]
+    else:
+        known = [address, "%s %s" % (str(facts.get("system", "")).capitalize(),
+                                     facts.get("kernel", ""))]
+    if facts.get("cores"):
+        known.append("%s CPUs" % facts["cores"])
+    known.append(version)
+    return ", ".join(filter(None, (str(each or "").strip() for each in known))) or "not known"
+
+
+def test_facts(document):
+    """Return (name, text) of what a test was."""
+    start, end = _member(document, "start"), _member(document, "end")
+    own, what = _member(end, "pyperf3"), _member(start, "test_start")
+    place = next(iter(_member(start, "connected", list)), {})
+    target = _member(start, "connecting_to")
+    here = _host_text(_member(place, "local_host", str), start.get("system_info"),
+                      start.get("version"), _member(own, "host"))
+    far = _member(own, "remote_host")
+    there = _host_text(_member(place, "remote_host", str), None, far.get("version")
+                       and "pyperf3 %s" % far["version"], far)
+    if target:
+        there = "%s, port %s%s" % (target.get("host"), target.get("port"),
+                                   "" if there == "not known" else ": " + there)
+    ends = [("Client", here), ("Server", there)]
+    if "accepted_connection" in start:
+        ends = [("Client", there), ("Server", here)]
+    facts = [("Time", _member(_member(start, "timestamp"), "time", str) or "not known")] + ends
+    if what:
+        amount = next(("%s %s" % (what[name], name) for name in ("bytes", "blocks")
+                       if what.get(name)), "%s s" % what.get("duration"))
+        streams = what.get("num_streams")
+        facts.append(("Test", "%s, %s stream%s%s, blocks of %s bytes, %s%s" % (
+            what.get("protocol"), streams, "s" * (streams != 1),
+            " each way" if what.get("bidir") else " from the server" if what.get("reverse") else "",
+            what.get("blksize"), amount,
+            ", %s s omitted" % what["omit"] if what.get("omit") else "")))
+    names = [end[name] for name in ("sender_tcp_congestion", "receiver_tcp_congestion")
+             if end.get(name)]
+    if names:
+        facts.append(("Congestion control", " to ".join(
+            names if names[0] != names[-1] else names[:1])))
+    return facts + _result_facts(start, end, own)
+
+
+def _result_facts(start, end, own):
+    """Return (name, text) of what came of a test."""
+    facts = []
+    for suffix in DIRECTIONS:
+        sent, received = _member(end, "sum_sent" + suffix), _member(end, "sum_received" + suffix)
+        if not sent and not received:
+            continue
+        up = bool(sent.get("sender", True)) != ("accepted_connection" in start)
+        texts = ["%s %s" % (name, _rate_text(_finite(sums, "bits_per_second") or 0.0))
+                 for name, sums in (("sent", sent), ("received", received)) if sums]
+        if _finite(sent, "retransmits") is not None:
+            texts.append("%d retransmits" % sent["retransmits"])
+        lost = _member(end, "sum" + suffix) or received
+        if _finite(lost, "lost_percent") is not None:
+            texts.append("%.3g %% lost, jitter %s" % (
+                lost["lost_percent"], _ms(_finite(lost, "jitter_ms") or 0.0)))
+        facts.append((_WAY_TEXTS["up" if up else "down"].capitalize(), ", ".join(texts)))
+    if _member(own, "mtu"):
+        facts.append(("Path", " ".join(" ".join(mtu_lines(own["mtu"])).split())))
+    latency = _member(own, "latency")
+    for figures in latency.get("classes", (latency,)) if latency else ():
+        idle, loaded = _member(figures, "idle"), _member(figures, "loaded")
+        texts = ["%s %s" % (name, _ms(phase["p50_ms"])) for name, phase in (
+            ("idle", idle), ("under load", loaded)) if _finite(phase, "p50_ms") is not None]
+        texts += ["grade %s" % figures["grade"]] if figures.get("grade") else []
+        texts += ["%s RPM (%s)" % (figures["rpm"], figures.get("rpm_class"))] * ("rpm" in figures)
+        facts.append(("Latency (median)", ", ".join(texts) or "not measured: %s"
+                      % figures.get("reason", "no probe came back")))
+    return facts
+
+
+def _facts_table(facts):
+    return element("div", "wide", element("table", "facts", element("tbody", "", *[
+        element("tr", "", element("th", {"scope": "row"}, name), element("td", "", text))
+        for name, text in facts])))
+
+
+def _table(head, rows, style=""):
+    """Return a table. rows: cells, each a text or an element; the first is a head."""
+    return element("div", "wide", element(
+        "table", style,
+        element("thead", "", element("tr", "", *[
+            element("th", {"scope": "col"}, text) for text in head])),
+        element("tbody", "", *[element("tr", "", element("th", {"scope": "row"}, row[0]), *[
+            cell if isinstance(cell, Markup) else element("td", "", cell) for cell in row[1:]])
+            for row in rows])))
+
+
+def _say(lines, style="say"):
+    return element("div", style, *[element("p", "", line) for line in lines]) if lines else ""
+
+
+def _checks_table(checks):
+    """Return the table of limits that were asked for, "" without any."""
+    if not checks:
+        return ""
+    return element("h2", "", "Limits") + _table(
+        ("Limit", "asked for", "measured", ""),
+        [(" ".join(filter(None, (check.get("phase"), check["name"], check.get("direction")))),
+          "%s %s" % (check["limit"], check["unit"]),
+          check.get("reason", "-") if check["value"] is None else "%s %s" % (
+              check["value"] if isinstance(check["value"], str) else "%.4g" % check["value"],
+              check["unit"]),
+          element("td", check["state"], check["state"])) for check in checks])
+
+
+def _test_title(document):
+    start = _member(document, "start")
+    host = _member(start, "connecting_to").get("host") or _member(
+        start, "accepted_connection").get("host")
+    what = _member(start, "test_start")
+    way = "both ways" if what.get("bidir") else "from" if what.get("reverse") else "to"
+    return "%s test %s%s" % (what.get("protocol", "iperf3"), way, " %s" % (
+        "with " * bool(what.get("bidir")) + host) if host else "")
+
+
+def _test_body(document, name):
+    """Return the elements of a test: what it was, what limited it, its charts."""
+    own = _member(_member(document, "end"), "pyperf3")
+    parts = [_say([document["error"]], "say error")] if document.get("error") else []
+    parts.append(_say(verdict_lines(_member(own, "verdict", list))))
+    parts.append(_facts_table(test_facts(document)))
+    parts.append(_checks_table(_member(own, "checks", list)))
+    panels = test_panels(document)
+    parts += [panel.figure("%s%d" % (name, number)) for number, panel in enumerate(panels)]
+    if not panels:
+        parts.append(element("p", "note", "No interval was measured."))
+    return parts
+
+
+# What is said of several
+
+class SurveyTexts(SurveyTextRenderer):
+    """The texts of the screen of --diagnose, in lines as long as it takes."""
+
+    _WIDTH = 10 ** 6
+
+    def head(self, data):
+        return self._head(data)
+
+    def findings(self, data):
+        """Return the texts of what limits, and of what to do."""
+        return [text for block in self._limits(data) + self._advice(data) for text in block]
+
+    def cells(self, row):
+        return self._cells(row)
+
+
+def _survey_body(whole):
+    data, texts = whole["summary"], SurveyTexts()
+    parts = [_say(texts.findings(data)), _facts_table([
+        tuple(line.partition(": ")[::2]) for line in texts.head(data) if ": " in line])]
+    rows = [texts.cells(row) for row in data["rows"]]
+    parts.append(_table(("", "Bitrate", "Lost" if data["protocol"] == "UDP" else "Resent",
+                         "Latency p50 / p95", "Grade", "RPM"), rows))
+    parts.append(_checks_table(data["checks"]))
+    for number, phase in enumerate(whole["phases"]):
+        parts.append(element("h2", "", "Test %d: %s" % (number + 1, phase["name"])))
+        if phase["document"].get("error"):
+            parts.append(_say([phase["document"]["error"]], "say error"))
+        panels = test_panels(phase["document"])
+        parts += [panel.figure("t%dp%d" % (number, each)) for each, panel in enumerate(panels)]
+    return parts
+
+
+def _mesh_cell(cell, median, figure, text):
+    """Return the cell of a table of a mesh. figure: the name of its value."""
+    if cell is None:
+        return element("td", "none", "")
+    value = _finite(cell, figure)
+    if value is None:
+        return element("td", {"class": "none", "title": cell.get("error") or "not known"},
+                       "failed" if cell.get("error") else "-")
+    share = value / median if median else 1.0
+    if figure != "bits_per_second":
+        share = 1.0 / max(share, 1e-9)
+    marks = _member(cell, "marks", list) if figure == "bits_per_second" else []
+    style = "m%d" % sum(share >= bound for bound in (0.5, 0.8, 0.9, 0.97))
+    return element("td", {"class": style, "title": ", ".join(map(str, marks))},
+                   text(value) + " !" * bool(marks))
+
+
+def _mesh_table(whole, title, figure, text):
+    """Return the table of a figure, from each host to each, [] if no cell has it."""
+    cells = {(cell.get("from"), cell.get("to")): cell for cell in _member(whole, "cells", list)}
+    values = sorted(filter(None, (_finite(cell, figure) for cell in cells.values())))
+    if not values:
+        return []
+    median = values[len(values) // 2]
+    names = [host["name"] for host in _member(whole, "hosts", list)]
+    rows = [["from %s" % source] + [
+        _mesh_cell(cells.get((source, target)), median, figure, text) for target in names]
+        for source in names]
+    return [element("h2", "", title),
+            _table([""] + ["to %s" % name for name in names], rows, "mesh")]
+
+
+def _mesh_body(document):
+    whole = document["mesh"]
+    parts = [_say([document["error"]], "say error")] if document.get("error") else []
+    parts.append(_say(_member(whole, "findings", list)))
+    parts += _mesh_table(whole, "Bitrate", "bits_per_second", _rate_text)
+    parts += _mesh_table(whole, "Latency under load, median", "latency_ms", _ms)
+    parts += _mesh_table(whole, "Round trip, idle", "rtt_ms", _ms)
+    parts += _mesh_table(whole, "Retransmits", "retransmits", "%d".__mod__)
+    parts.append(element("h2", "", "Hosts"))
+    parts.append(_table(("Host", "Address", "Python", "Version", ""), [
+        (host["name"],) + tuple(str(host.get(name) or "-") for name in (
+            "address", "python", "version")) + (host.get("error") or "",)
+        for host in _member(whole, "hosts", list)]))
+    failed = [cell for cell in _member(whole, "cells", list) if cell.get("error")]
+    return parts + [_say(["%s to %s: %s" % (cell.get("from"), cell.get("to"), cell["error"])
+                          for cell in failed], "say error")]
+
+
+# The page
+
+def report_html(document, command=None):
+    """Return the page of a document, as -J prints it: one text, HTML and XML.
+
+    document: of a test, of --diagnose or of --mesh; command: what was typed.
+    """
+    if "diagnose" in document:
+        title = "Diagnosis of the path to %s" % document["diagnose"]["host"]
+        body = _survey_body(document["diagnose"])
+    elif "mesh" in document:
+        title, body = "Tests between %d hosts" % len(
+            _member(document["mesh"], "hosts", list)), _mesh_body(document)
+    else:
+        title, body = _test_title(document), _test_body(document, "p")
+    if document.get("title"):
+        title = "%s: %s" % (document["title"], title)
+    head = [element("h1", "", title)]
+    if command:
+        head.append(element("p", "", element("code", "", command)))
+    page = "".join(filter(None, head + body))
+    shell = ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport"'
+             ' content="width=device-width, initial-scale=1"/>\n<title>%s</title>\n<style>\n%s'
+             '</style></head>\n<body>\n%s\n%s\n<script type="application/json" id="document">'
+             '%s</script>\n</body></html>\n')
+    room = _PAGE_ROOM - len(to_bytes(page)) - len(shell) - len(_STYLE) - 2 * _MOST_TEXT
+    data, lacks = embedded_document(document, max(_LEAST_ROOM, room))
+    note = "Made by pyperf3 %s. The script element at the end holds the figures as JSON%s." % (
+        __version__, "; left out, to keep this file small: %s" % "; ".join(lacks) if lacks else "")
+    return shell % (xml_text(title), _STYLE, page, element("p", "note", note), data)
+
+
+class ReportFile:
+    """Collect the events of a client, and write the page of each test, survey or mesh that ends."""
+
+    def __init__(self, path, command=None):
+        """Raises IperfError 930 where no such file can be written."""
+        self._path, self._command = path, command
+        check_replaceable(path, 930)
+        self._document, self._whole = BoundedDocument(), None
+
+    def add(self, event):
+        """Take an event in; write the page if it is the last. Raises IperfError 930."""
+        name = event["event"]
+        if name == "diagnose":
+            self._whole = survey_document(event)
+        elif name == "mesh":
+            self._whole = {"mesh": event["data"]}
+        if "phase" in event:
+            return
+        self._document.add(event)
+        if name == "done":
+            document, whole = self._document.members(), self._whole
+            if whole is not None and "error" in document:
+                whole.setdefault("error", document["error"])
+            self._document, self._whole = BoundedDocument(), None
+            replace_file(self._path, to_bytes(report_html(
+                document if whole is None else whole, self._command)), 930)
+
+
+###############################################################################
 # attributes ##################################################################
 ###############################################################################
 # Client() and Server() without settings have the attributes, and their run() the
@@ -18691,6 +19879,8 @@ class Printer:
         self._text = output.log_is_text = not (settings.json or settings.json_stream)
         self._stamps = self._text and not settings.relayed  # what comes from elsewhere has them
         self._catching_up = False  # a task writes what a reader did not take at once
+        self._report = ReportFile(settings.html, command_text(settings)) if settings.html else None
+        self.failed = False  # a file could not be written
 
     def print(self, event):
         """Print an event, as far as it goes at once; stop a client that nobody listens to."""
@@ -18710,11 +19900,20 @@ class Printer:
             output.complain(self._messages.render(event))
         if name == "warning" and self._daemon and not self._text:
             self._record_warning(event)
+        if self._report is not None:
+            self._add_to_report(event)
         if output.error is not None and not server:
             self._driver.stop("with its output closed")
         elif not self._catching_up and output.flush():
             self._catching_up = True
             self._driver.attend(self._catch_up())
+
+    def _add_to_report(self, event):
+        try:
+            self._report.add(event)
+        except IperfError as error:
+            self._output.complain([error_line(error)])
+            self.failed = True
 
     def _show_progress(self, event):
         text = survey_progress(event)
@@ -19135,8 +20334,8 @@ def run_driver(driver, settings, output, daemon=None):
         output.drain(lambda: signals.count > count)
         output.patience = CLOSING_TIMEOUT
     if driver.status is not None:
-        return driver.status
-    return 1 if isinstance(driver.error, IperfError) else status
+        return driver.status or int(printer.failed)
+    return 1 if isinstance(driver.error, IperfError) or printer.failed else status
 
 
 def run_server(settings, output, daemon=None):
@@ -19476,7 +20675,7 @@ def start(settings, output):
             daemon.fail(error)
         # iperf3: with -J a client prints nothing at all here, nor does either of a pidfile.
         is_server = settings.server and getattr(error, "number", 135) != 135
-        if text or is_server:
+        if text or is_server or getattr(error, "number", None) == 930:
             output.complain([error_line(error)])
         if text and is_server:
             output.complain([error_line("exiting")])
