@@ -18131,9 +18131,10 @@ class PlotRenderer(TextRenderer):
 
     def _on_end(self, event):
         lines = TextRenderer._on_end(self, event)
-        return lines + self._plot(event) if lines else []
+        return lines + self.plot_lines(event) if lines else []
 
-    def _plot(self, event):
+    def plot_lines(self, event):
+        """Return the lines of figures over the time so far. event: the one that asks for them."""
         traces, terminal = self._traces.known(), self._look()
         if not traces:
             return []
@@ -18154,7 +18155,7 @@ class PlotRenderer(TextRenderer):
             lines.append((trace.title.ljust(title) + self._paint(drawn, kind, terminal)
                           + "  " + text[size]).rstrip())
         head = "Over time, %.3g s a letter" % (traces[0].seconds / max(1, count))
-        return [line for line in [head[:room]] + lines]
+        return [head[:room]] + lines
 
 
 class SurveyPlotRenderer(SurveyTextRenderer):
@@ -18248,14 +18249,14 @@ def xml_text(text):
 
 def element(name, attributes="", *children):
     """Return an element. attributes: a class, or a dict; children: what is no Markup is escaped."""
+    def text(value):
+        return value if isinstance(value, Markup) else xml_text(value)
     if isinstance(attributes, str):
         attributes = {"class": attributes} if attributes else {}
-    head = name + "".join(' %s="%s"' % (key, xml_text(value))
-                          for key, value in attributes.items())
+    head = name + "".join(' %s="%s"' % (key, text(value)) for key, value in attributes.items())
     if name in _EMPTY:
         return Markup("<%s/>" % head)
-    return Markup("<%s>%s</%s>" % (head, "".join(
-        child if isinstance(child, Markup) else xml_text(child) for child in children), name))
+    return Markup("<%s>%s</%s>" % (head, "".join(map(text, children)), name))
 
 
 def join_points(points, count):
@@ -18299,11 +18300,10 @@ def value_axis(most, unit):
     gap = nice_step(max(most, 1e-6) / scale / 4)
     if unit == "":  # a count
         gap = max(1.0, gap)
-    count = 1
-    while count * gap * scale < most * 0.999999:
-        count += 1
-    ticks = [(number * gap * scale, "%.6g" % (number * gap)) for number in range(count + 1)]
-    return Axis(0.0, count * gap * scale, ticks, units[0])
+    high = max(most * 1.04, gap * scale)
+    ticks = [(number * gap * scale, "%.6g" % (number * gap))
+             for number in range(int(high / (gap * scale)) + 1)]
+    return Axis(0.0, high, ticks, units[0])
 
 
 _TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
@@ -18332,9 +18332,10 @@ def log_axis(low, high, unit):
         decade *= 10
     ticks = []
     while decade <= high * 1.000001:
-        parts = (1, 2, 5) if high / low < 50 else (1, 3) if high / low < 1000 else (1,)
-        ticks += [(decade * part, "%g" % float("%.3g" % (decade * part))) for part in parts
-                  if low * 0.999999 <= decade * part <= high * 1.000001]
+        for part in (1, 2, 5) if high / low < 50 else (1, 3) if high / low < 1000 else (1,):
+            value = float("%.3g" % (decade * part))
+            if low * 0.999999 <= value <= high * 1.000001:
+                ticks.append((value, "%g %s" % (value, unit)))
         decade *= 10
     return Axis(low, high, ticks, unit)
 
@@ -18373,7 +18374,7 @@ class Chart:
     # Shapes
 
     def _add(self, path, style):
-        self._shapes.append(element("path", {"class": style, "d": path}))
+        self._shapes.append(element("path", {"class": style, "d": Markup(path)}))
 
     def add_area(self, begin, end, style):
         """Shade what lies between two values of the first axis."""
@@ -18467,7 +18468,10 @@ _LEAST_ROOM = 20000  # bytes for the document in it, however large the rest is
 _MOST_BINS, _MOST_DRAWN = 600, 3600  # points of a line; of all lines of a chart
 _MOST_LINES = 8  # streams that have a line each; of more there is a band
 _MOST_ROWS = 8192  # of intervals that are kept
+_MOST_TRIED = 1000  # intervals of a document that may have room in a page
 _WAY_TEXTS = {"up": "to the server", "down": "from the server"}
+_END_TEXTS = {("up", True): "sent to the server", ("up", False): "received by the server",
+              ("down", True): "sent by the server", ("down", False): "received from the server"}
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--dim:#57606a;--page:#fff;--box:#f4f6f8;
@@ -18480,13 +18484,14 @@ font:15px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.45rem;line-height:1.25;margin:.2rem 0 1rem}
 h2{font-size:1.15rem;margin:1.8rem 0 .6rem}
 h3{font-size:1rem;margin:0}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}
 th,td{text-align:left;vertical-align:top;padding:.25rem .8rem .25rem 0;
 border-bottom:1px solid var(--rule);overflow-wrap:normal}
 thead th{color:var(--dim);font-weight:600}
-.wide{overflow-x:auto}
+.table{overflow-x:auto}
 .facts th{color:var(--dim);font-weight:600;white-space:nowrap}
 .facts td{overflow-wrap:anywhere}
+@media (max-width:36rem){.facts th{white-space:normal}}
 code{font:13px/1.45 ui-monospace,monospace}
 .say{background:var(--box);border-left:4px solid var(--up);padding:.6rem .9rem;margin:1rem 0}
 .say p{margin:.2rem 0}
@@ -18508,9 +18513,10 @@ text.y{text-anchor:end}text.x{text-anchor:middle}
 .sent{stroke-dasharray:6 3}
 .stream{stroke-width:1;opacity:.55}
 .band.up{fill:var(--up)}.band.down{fill:var(--down)}.band.idle{fill:var(--idle)}
-.band{stroke:none;opacity:.22}
+.band{stroke:none;opacity:.22}.band.idle{opacity:.4}
 .omitted{fill:var(--dim);opacity:.14}
 .second{stroke-dasharray:2 3}
+.wide.ticks{stroke-width:4}
 .mesh td,.mesh th{padding:.35rem .7rem;text-align:right;white-space:nowrap}
 .mesh th:first-child{text-align:left}
 .m0{background:#7a1f1a;color:#fff}.m1{background:#a8440b;color:#fff}
@@ -18641,14 +18647,16 @@ def _smaller(document):
 
     def lacking(*texts):
         return collections.OrderedDict(document, left_out=told + list(texts))
-    yield document
+    if count <= _MOST_TRIED:
+        yield document
     while len(_member(document, "intervals", list)) > 60 or any(
             len(_member(each, "streams", list)) > _MOST_LINES
             for each in _member(document, "intervals", list)):
         document = dict(document, intervals=fewer_intervals(document["intervals"]))
         kept = len(document["intervals"])
-        yield lacking("of %d intervals neighbours are joined to %d" % (count, kept)
-                      if kept < count else "the streams of the intervals")
+        if kept <= _MOST_TRIED:
+            yield lacking("of %d intervals neighbours are joined to %d" % (count, kept)
+                          if kept < count else "the streams of the intervals")
     joined = "of %d intervals neighbours are joined to %d" % (
         count, len(_member(document, "intervals", list)))
     end, start = _member(document, "end"), _member(document, "start")
@@ -18850,16 +18858,24 @@ class Panel:
 
 def range_of(points, text):
     """Return what is said of Points: the mean, the ends of their range and when these were."""
+    points = _measured(points)
     mean = mean_of([(point.end - point.start, point.mean) for point in points])
     if not points[1:]:
         return text(mean) + "."
+    if text(min(points, key=lambda point: point.low).low) == text(_highest(points)):
+        return text(mean) + " throughout."
     said = "mean %s" % text(mean)
     for name, point, value in (
             ("lowest", min(points, key=lambda point: point.low), "low"),
             ("highest", max(points, key=lambda point: point.high), "high")):
-        said += ", %s %s at %s s" % (name, text(getattr(point, value)), "%.4g" % point.start
-                                     if point.start < 1000 else "%.0f" % point.start)
+        said += ", %s %s at %s s" % (name, text(getattr(point, value)), (
+            "%.3g" if abs(point.start) < 1000 else "%.0f") % point.start)
     return said + "."
+
+
+def _measured(points):
+    """Return Points without those of what was omitted, unless there are no others."""
+    return [point for point in points if point.start >= 0] or points
 
 
 def _highest(*lines):
@@ -18891,11 +18907,10 @@ def rate_panel(ways, times):
                 panel.chart.add_steps(join_points(points, _room_of(lines)), "stream " + way.name)
             panel.keys["stream " + way.name] = "each stream " + where
     for way in ways:
-        where = _WAY_TEXTS[way.name]
         for points, is_sent in ((way.rate, way.is_sent), (way.received, False)):
             if points:
                 panel.draw(points, _room_of(lines), way.name + " sent" * is_sent,
-                           ("sent " if is_sent else "received ") + where, _rate_text)
+                           _END_TEXTS[way.name, is_sent], _rate_text)
     return panel
 
 
@@ -18943,12 +18958,14 @@ def loss_panel(ways, times):
     panel = Panel("Lost datagrams" if lost else "Retransmits per interval", times,
                   value_axis(most, "%" if lost else ""))
     for way, points in lines:
-        panel.chart.add_ticks(join_points(points, _MOST_BINS), way.name + " ticks")
-        panel.keys[way.name + " ticks"] = _WAY_TEXTS[way.name]
+        style = way.name + (" ticks wide" if len(points) <= 60 else " ticks")
+        panel.chart.add_ticks(join_points(points, _MOST_BINS), style)
+        panel.keys[style] = _WAY_TEXTS[way.name]
         where = _WAY_TEXTS[way.name].capitalize()
         if lost:
             panel.texts.append("%s: %s" % (where, range_of(points, "%.3g %%".__mod__)))
         else:
+            points = _measured(points)
             panel.texts.append("%s: %d in all, %d in an interval at the most." % (
                 where, sum(point.mean for point in points), _highest(points)))
     return panel
@@ -18987,9 +19004,9 @@ def share_panel(latency):
         return None
     times = [ms for _, _, places in phases for ms, _ in places]
     shares = Axis(0.0, 1.0, [(share, "%d" % (100 * share)) for share in (0, 0.25, 0.5, 0.75, 1)],
-                  "% of the probes")
+                  "%")
     axis = log_axis(min(times), max(times), "ms")
-    panel = Panel("Latency, at most so many ms", axis, shares, log=True)
+    panel = Panel("Probes that came back within a time", axis, shares, log=True)
     for style, title, places in phases:
         panel.chart.add_polygon(places, style)
         panel.keys[style] = title
@@ -19038,11 +19055,11 @@ def test_facts(document):
     here = _host_text(_member(place, "local_host", str), start.get("system_info"),
                       start.get("version"), _member(own, "host"))
     far = _member(own, "remote_host")
-    there = _host_text(_member(place, "remote_host", str), None, far.get("version")
-                       and "pyperf3 %s" % far["version"], far)
+    address = _member(place, "remote_host", str)
     if target:
-        there = "%s, port %s%s" % (target.get("host"), target.get("port"),
-                                   "" if there == "not known" else ": " + there)
+        address = "%s%s, port %s" % (target.get("host"), " (%s)" % address if address not in (
+            "", target.get("host")) else "", target.get("port"))
+    there = _host_text(address, None, far.get("version") and "pyperf3 %s" % far["version"], far)
     ends = [("Client", here), ("Server", there)]
     if "accepted_connection" in start:
         ends = [("Client", there), ("Server", here)]
@@ -19096,14 +19113,14 @@ def _result_facts(start, end, own):
 
 
 def _facts_table(facts):
-    return element("div", "wide", element("table", "facts", element("tbody", "", *[
+    return element("div", "table", element("table", "facts", element("tbody", "", *[
         element("tr", "", element("th", {"scope": "row"}, name), element("td", "", text))
         for name, text in facts])))
 
 
 def _table(head, rows, style=""):
     """Return a table. rows: cells, each a text or an element; the first is a head."""
-    return element("div", "wide", element(
+    return element("div", "table", element(
         "table", style,
         element("thead", "", element("tr", "", *[
             element("th", {"scope": "col"}, text) for text in head])),
@@ -19113,7 +19130,13 @@ def _table(head, rows, style=""):
 
 
 def _say(lines, style="say"):
-    return element("div", style, *[element("p", "", line) for line in lines]) if lines else ""
+    """Return lines in a box, "" for none; what a line begins with, up to a colon, stands out."""
+    said = []
+    for line in lines:
+        head, colon, rest = line.partition(": ")
+        said.append(element("p", "", element("strong", "", head + ":"), " " + rest)
+                    if colon and len(head) < 40 else element("p", "", line))
+    return element("div", style, *said) if said else ""
 
 
 def _checks_table(checks):
@@ -19190,29 +19213,29 @@ def _survey_body(whole):
 
 
 def _mesh_cell(cell, median, figure, text):
-    """Return the cell of a table of a mesh. figure: the name of its value."""
+    """Return the cell of a table of a mesh. median: of the bitrates, None for other figures."""
     if cell is None:
         return element("td", "none", "")
     value = _finite(cell, figure)
     if value is None:
-        return element("td", {"class": "none", "title": cell.get("error") or "not known"},
-                       "failed" if cell.get("error") else "-")
+        error = cell.get("error")
+        return element("td", "none failed" if error else "none", "failed" if error else "-")
+    if median is None:
+        return element("td", "", text(value))
     share = value / median if median else 1.0
-    if figure != "bits_per_second":
-        share = 1.0 / max(share, 1e-9)
-    marks = _member(cell, "marks", list) if figure == "bits_per_second" else []
-    style = "m%d" % sum(share >= bound for bound in (0.5, 0.8, 0.9, 0.97))
-    return element("td", {"class": style, "title": ", ".join(map(str, marks))},
-                   text(value) + " !" * bool(marks))
+    # Not by its colour alone.
+    return element("td", "m%d" % sum(share >= bound for bound in (0.5, 0.8, 0.9, 0.97)),
+                   text(value) + " !" * bool(_member(cell, "marks", list)))
 
 
 def _mesh_table(whole, title, figure, text):
     """Return the table of a figure, from each host to each, [] if no cell has it."""
     cells = {(cell.get("from"), cell.get("to")): cell for cell in _member(whole, "cells", list)}
-    values = sorted(filter(None, (_finite(cell, figure) for cell in cells.values())))
+    values = sorted(value for value in (_finite(cell, figure) for cell in cells.values())
+                    if value is not None)
     if not values:
         return []
-    median = values[len(values) // 2]
+    median = values[len(values) // 2] if figure == "bits_per_second" else None
     names = [host["name"] for host in _member(whole, "hosts", list)]
     rows = [["from %s" % source] + [
         _mesh_cell(cells.get((source, target)), median, figure, text) for target in names]

@@ -20,7 +20,8 @@ OWN = ("loopback", "ssh", "mesh", "ssh-command", "ssh-python", "ssh-address", "s
        "max-retransmits", "max-rtt", "mtu", "min-mtu", "latency", "probe-rate", "probe-size",
        "probe-dscp", "max-latency", "min-rpm", "min-grade",
        "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
-       "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "verdict", "threads",
+       "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "verdict", "plot", "html",
+       "threads",
        "sendmmsg", "no-sendmmsg")
 # Settings that no option sets: they are no text for a command line.
 NO_OPTION = ("password", "passphrase", "far")
@@ -577,7 +578,7 @@ class AsModule(unittest.TestCase):
                    "allow": "192.0.2.0/24", "quic_secrets": "s", "max_rtt": "7ms",
                    "max_jitter": "7ms", "max_latency": "7ms:p50", "probe_size": 700,
                    "min_grade": "b", "ssh": "b", "mesh": "b,c", "ssh_command": "c",
-                   "ssh_python": "p", "ssh_address": "a"}
+                   "ssh_python": "p", "ssh_address": "a", "html": "r"}
         read = {"bitrate": (7, 0), "server_bitrate_limit": (7, 5.0), "affinity": (7, None),
                 "xbind": ("7",), "cntl_ka": (7, 0, 0), "min_bitrate": ((7, None),),
                 "max_retransmits": (7, "segments"), "max_rtt": 7.0, "max_jitter": 7.0,
