@@ -63,6 +63,7 @@ Sections (each uses only what stands above it):
     renderers       events to text, JSON and JSON stream
     plot            text with bars, and lines of figures over time
     charts          figures over time as SVG, and text as XML
+    panels          what a document tells over time, as charts
     report          a document as a page
     attributes      clients and servers with the names of the package `iperf3`
     output          where lines go: standard streams, log file, terminal
@@ -1219,6 +1220,7 @@ _REFUSED = (
     (lambda s: s.is_client and s.quic_secrets and not s.quic, 905,
      {"cause": "--quic-secrets goes with --quic"}),
     (lambda s: s.diagnose and s.timed and not s.time, 919, {"cause": "-t 0"}),
+    (lambda s: s.html and s.relayed, 930, {"cause": "the client runs on the other host"}),
     (lambda s: s.crowd and s.timed and not s.time, 922, {"cause": "-t 0"}),
     (lambda s: not s.hosts and (s.ssh_tunnel or s.ssh_dial_back or s.ssh_address or s.ssh_python),
      924),
@@ -15236,7 +15238,7 @@ def far_client_settings(settings, place):
     """Return the Settings of a client on another host. place: the server (far_place())."""
     its = settings.copy()
     # Files are this host's, and the server that is brought along knows no users.
-    vars(its).update(ssh=(), mesh=None, ssh_dial_back=False, logfile=None, pidfile=None,
+    vars(its).update(ssh=(), mesh=None, ssh_dial_back=False, logfile=None, pidfile=None, html=None,
                      username=None, password=None, rsa_public_key_path=None,
                      far=place, client=place["addresses"][0], port=place["port"])
     return its
@@ -17832,8 +17834,7 @@ def survey_progress(event):
 def make_renderer(settings, told=False, texts=(TextRenderer, SurveyTextRenderer)):
     """Return what renders the events of a driver as the settings ask for.
 
-    told: a line at a terminal tells how far it is; texts: what makes a TextRenderer, and a
-    SurveyTextRenderer.
+    told: a line at a terminal tells how far it is; texts: what makes both kinds of text.
     """
     if settings.crowd:
         return make_mesh_renderer(settings, told)
@@ -17845,10 +17846,7 @@ def make_renderer(settings, told=False, texts=(TextRenderer, SurveyTextRenderer)
 
 
 def make_test_renderer(settings, text=TextRenderer):
-    """Return what renders the events of tests as the settings ask for.
-
-    text: what makes a TextRenderer.
-    """
+    """Return what renders the events of tests as the settings ask for."""
     named = settings.max_clients > 1
     room = KEPT_DOCUMENTS // settings.max_clients if settings.server else None
 
@@ -18457,73 +18455,16 @@ class Chart:
 
 
 ###############################################################################
-# report ######################################################################
+# panels ######################################################################
 ###############################################################################
-# A document to a page: what was asked, what came of it, and charts over one time
-# axis, in one file that needs no other. Any document of -J will do, also one that
-# iperf3 printed. The document is in the page as well, as data.
+# What a document tells over time, and the charts of it: pure functions. A document may
+# come from anywhere: what is of another kind than it should be is not there.
 
-_PAGE_ROOM = 200000  # bytes of a page
-_LEAST_ROOM = 20000  # bytes for the document in it, however large the rest is
 _MOST_BINS, _MOST_DRAWN = 600, 3600  # points of a line; of all lines of a chart
 _MOST_LINES = 8  # streams that have a line each; of more there is a band
-_MOST_ROWS = 8192  # of intervals that are kept
-_MOST_TRIED = 1000  # intervals of a document that may have room in a page
 _WAY_TEXTS = {"up": "to the server", "down": "from the server"}
 _END_TEXTS = {("up", True): "sent to the server", ("up", False): "received by the server",
               ("down", True): "sent by the server", ("down", False): "received from the server"}
-
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1b1f24;--dim:#57606a;--page:#fff;--box:#f4f6f8;
---rule:#d5dae0;--up:#0063a8;--down:#b84a00;--idle:#3f7d20;--bad:#b3261e;--good:#1a6e2e}
-@media (prefers-color-scheme:dark){:root{--ink:#e6e9ec;--dim:#a3adb8;--page:#14171a;--box:#1f2429;
---rule:#3a424a;--up:#5cb8ff;--down:#ffa257;--idle:#8fce6a;--bad:#ff8a80;--good:#7fd694}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:1rem;max-width:60rem;background:var(--page);color:var(--ink);
-font:15px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}
-h1{font-size:1.45rem;line-height:1.25;margin:.2rem 0 1rem}
-h2{font-size:1.15rem;margin:1.8rem 0 .6rem}
-h3{font-size:1rem;margin:0}
-table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}
-th,td{text-align:left;vertical-align:top;padding:.25rem .8rem .25rem 0;
-border-bottom:1px solid var(--rule);overflow-wrap:normal}
-thead th{color:var(--dim);font-weight:600}
-.table{overflow-x:auto}
-.facts th{color:var(--dim);font-weight:600;white-space:nowrap}
-.facts td{overflow-wrap:anywhere}
-@media (max-width:36rem){.facts th{white-space:normal}}
-code{font:13px/1.45 ui-monospace,monospace}
-.say{background:var(--box);border-left:4px solid var(--up);padding:.6rem .9rem;margin:1rem 0}
-.say p{margin:.2rem 0}
-.error{border-color:var(--bad)}
-.failed,.unknown{color:var(--bad);font-weight:600}.ok{color:var(--good)}
-figure{margin:1.4rem 0;padding:0}
-figcaption{display:flex;flex-wrap:wrap;gap:.1rem 1rem;margin-bottom:.7rem;align-items:baseline}
-.key{white-space:nowrap;color:var(--dim);font-size:13px}
-.key svg{width:28px;height:10px;margin-right:.35rem;vertical-align:middle;overflow:visible}
-.note{color:var(--dim);font-size:13px;margin:.4rem 0 0}
-.box{margin:0 20px 26px 52px}
-svg{overflow:visible;display:block}.key svg{display:inline-block}
-path{fill:none;stroke:none;vector-effect:non-scaling-stroke}
-text{font:12px system-ui,sans-serif;fill:var(--dim)}
-text.y{text-anchor:end}text.x{text-anchor:middle}
-.grid{stroke:var(--rule);stroke-width:1}
-.up,.down,.idle{stroke-width:1.8;stroke-linejoin:round}
-.up{stroke:var(--up)}.down{stroke:var(--down)}.idle{stroke:var(--idle)}
-.sent{stroke-dasharray:6 3}
-.stream{stroke-width:1;opacity:.55}
-.band.up{fill:var(--up)}.band.down{fill:var(--down)}.band.idle{fill:var(--idle)}
-.band{stroke:none;opacity:.22}.band.idle{opacity:.4}
-.omitted{fill:var(--dim);opacity:.14}
-.second{stroke-dasharray:2 3}
-.wide.ticks{stroke-width:4}
-.mesh td,.mesh th{padding:.35rem .7rem;text-align:right;white-space:nowrap}
-.mesh th:first-child{text-align:left}
-.m0{background:#7a1f1a;color:#fff}.m1{background:#a8440b;color:#fff}
-.m2{background:#ffd98a;color:#111}
-.m3{background:#d7e8b0;color:#111}.m4{background:#8fcf9b;color:#111}
-.none{background:var(--box);color:var(--dim)}
-""".strip() + "\n"
 
 
 def _finite(row, name):
@@ -18536,189 +18477,6 @@ def _member(row, name, kind=dict):
     """Return a member of an object if it is of a kind, else an empty one."""
     value = row.get(name) if isinstance(row, dict) else None
     return value if isinstance(value, kind) else kind()
-
-
-# Fewer intervals
-
-_ADDED = frozenset(("bytes", "seconds", "retransmits", "packets", "lost_packets",
-                    "received_bytes", "latency_samples"))
-_HIGHEST = frozenset(("rtt", "rttvar", "jitter_ms", "latency_p50_ms", "latency_max_ms",
-                      "most_bps", "fastest_bps"))
-_LOWEST = frozenset(("least_bps", "slowest_bps"))
-_RATES = (("bits_per_second", "bytes"), ("received_bps", "received_bytes"))
-
-
-def _join_rows(rows, seconds):
-    """Return one row for several of as many intervals, of which it is the sum, or the worst."""
-    joined = collections.OrderedDict(rows[-1])
-    if "start" in rows[0]:
-        joined["start"] = rows[0]["start"]
-    for name in joined:
-        values = [each for each in (_finite(row, name) for row in rows) if each is not None]
-        if name == "pyperf3":
-            joined[name] = _join_rows([_member(row, name) for row in rows], seconds)
-        elif values and name in _ADDED:
-            joined[name] = sum(values)
-        elif values and name in _HIGHEST:
-            joined[name] = max(values)
-        elif values and name in _LOWEST:
-            joined[name] = min(values)
-    for name, count in _RATES:
-        if name in joined and count in joined:
-            joined[name] = joined[count] * 8.0 / seconds if seconds > 0 else 0.0
-    if "lost_percent" in joined:
-        joined["lost_percent"] = percent(_finite(joined, "lost_packets") or 0.0,
-                                         _finite(joined, "packets") or 0.0)
-    return joined
-
-
-def _join_intervals(pair):
-    """Return one interval for several that follow each other."""
-    seconds = sum(_finite(_member(each, "sum"), "seconds") or 0.0 for each in pair)
-    joined = collections.OrderedDict(pair[-1])
-    if "streams" in joined:
-        joined["streams"] = [_join_rows(rows, seconds) for rows in
-                             zip(*[_member(each, "streams", list) for each in pair])]
-    for name in joined:
-        if name.startswith("sum"):
-            rows = [_member(each, name) for each in pair]
-            own = [_member(row, "pyperf3") for row in rows]
-            rates = [_finite(row, "bits_per_second") or 0.0 for row in rows]
-            rows = [dict(row, pyperf3=dict(
-                mine, least_bps=mine.get("least_bps", rate), most_bps=mine.get("most_bps", rate)))
-                for row, mine, rate in zip(rows, own, rates)]
-            joined[name] = _join_rows(rows, seconds)
-    return joined
-
-
-def _without_streams(interval):
-    """Return an interval without its streams, with what the charts tell of them."""
-    less = collections.OrderedDict(interval, streams=[])
-    for name, rows in _rows_of(interval):
-        own = dict(_member(interval[name], "pyperf3"), **_spread(rows))
-        less[name] = dict(interval[name], pyperf3=own)
-    return less
-
-
-def fewer_intervals(intervals):
-    """Return intervals that take less room: half as many, or first without many streams."""
-    if any(len(_member(each, "streams", list)) > _MOST_LINES for each in intervals):
-        return [_without_streams(each) for each in intervals]
-    joined, at = [], 0
-    while at < len(intervals):
-        pair = intervals[at:at + 2]
-        kinds = {(bool(_member(each, "sum").get("omitted")),
-                  len(_member(each, "streams", list))) for each in pair}
-        pair = pair if len(kinds) == 1 else pair[:1]
-        joined.append(_join_intervals(pair) if pair[1:] else pair[0])
-        at += len(pair)
-    return joined
-
-
-class BoundedDocument(Document):
-    """A Document whose intervals become fewer where they are too many: an hour fits, or a day."""
-
-    count = 0  # of the intervals that there were
-
-    def _add_interval(self, event):
-        intervals = self._members["intervals"]
-        intervals.append(event["data"])
-        self.count += 1
-        # A count of all rows each time would take as long as all the rest.
-        if len(intervals) * (1 + len(event["data"]["streams"])) > _MOST_ROWS:
-            while intervals[1:] and sum(1 + len(each["streams"])
-                                        for each in intervals) > _MOST_ROWS // 2:
-                intervals = fewer_intervals(intervals)
-            self._members["intervals"] = intervals
-
-    def members(self):
-        members = Document.members(self)
-        if len(members["intervals"]) < self.count:
-            members["left_out"] = ["of %d intervals neighbours are joined to %d" % (
-                self.count, len(members["intervals"]))]
-        return members
-
-
-# The data in the page
-
-def _smaller(document):
-    """Yield ever smaller documents of one test, each with what it lacks under `left_out`."""
-    count, told = len(_member(document, "intervals", list)), _member(document, "left_out", list)
-
-    def lacking(*texts):
-        return collections.OrderedDict(document, left_out=told + list(texts))
-    if count <= _MOST_TRIED:
-        yield document
-    while len(_member(document, "intervals", list)) > 60 or any(
-            len(_member(each, "streams", list)) > _MOST_LINES
-            for each in _member(document, "intervals", list)):
-        document = dict(document, intervals=fewer_intervals(document["intervals"]))
-        kept = len(document["intervals"])
-        if kept <= _MOST_TRIED:
-            yield lacking("of %d intervals neighbours are joined to %d" % (count, kept)
-                          if kept < count else "the streams of the intervals")
-    joined = "of %d intervals neighbours are joined to %d" % (
-        count, len(_member(document, "intervals", list)))
-    end, start = _member(document, "end"), _member(document, "start")
-    own = _member(end, "pyperf3")
-    own = {name: value for name, value in own.items()
-           if not name.endswith("limits") and name != "quic_streams"}
-    document = dict(document, end=dict(end, pyperf3=own))
-    for name in SERVER_OUTPUTS:
-        document.pop(name, None)
-    yield lacking(joined, "end.pyperf3.limits, and the server's own output")
-    document = dict(document, start=dict(start, connected=[]), end=dict(
-        document["end"], streams=[]), intervals=[])
-    yield lacking("the intervals, and all of single streams")
-    yield collections.OrderedDict(left_out=["all, as there is no room"])
-
-
-def _smaller_whole(document):
-    """Yield ever smaller documents, of any kind."""
-    if "diagnose" in document:
-        whole = document["diagnose"]
-        phases = [list(_smaller(_member(phase, "document"))) for phase in
-                  _member(whole, "phases", list)]
-        for size in range(max([1] + [len(sizes) for sizes in phases])):
-            yield collections.OrderedDict(document, diagnose=collections.OrderedDict(
-                whole, phases=[collections.OrderedDict(phase, document=sizes[
-                    min(size, len(sizes) - 1)]) for phase, sizes in zip(whole["phases"], phases)]))
-    elif "mesh" in document:
-        yield document
-        whole = document["mesh"]
-        yield collections.OrderedDict(document, mesh=collections.OrderedDict(whole, cells=[
-            {name: value for name, value in cell.items() if name != "document"}
-            for cell in _member(whole, "cells", list)]), left_out=["the document of each cell"])
-    else:
-        yield from _smaller(document)
-    yield collections.OrderedDict(left_out=["all, as there is no room"])
-
-
-def embedded_document(document, room):
-    """Return a document as JSON for a script element, in at most so many bytes, and what it lacks.
-
-    What would end the element, or mean something in XML, is escaped as JSON allows: both parsers
-    read back the same.
-    """
-    import re
-    text = ""
-    for smaller in _smaller_whole(document):
-        text = re.sub("[<>&]|[^ -~]", _escape_unit, encode_json(smaller))
-        if len(text) <= room:
-            break
-    lacks = _member(smaller, "left_out", list)
-    for phase in _member(_member(smaller, "diagnose"), "phases", list):
-        lacks = lacks + ["%s: %s" % (phase["name"], each) for each in
-                         _member(phase["document"], "left_out", list)]
-    return Markup(text), lacks
-
-
-def _escape_unit(found):
-    """Return a letter as JSON's escapes, two of one beyond 16 bits."""
-    code = ord(found.group())
-    if code < 0x10000:
-        return "\\u%04x" % code
-    return "\\u%04x\\u%04x" % (0xd800 + (code - 0x10000 >> 10), 0xdc00 + (code & 0x3ff))
 
 
 # Intervals to points
@@ -19029,6 +18787,253 @@ def test_panels(document):
         window_panel(ways, times), share_panel(latency))))
 
 
+###############################################################################
+# report ######################################################################
+###############################################################################
+# A document to a page: what was asked, what came of it, and charts over one time
+# axis, in one file that needs no other. Any document of -J will do, also one that
+# iperf3 printed. The document is in the page as well, as data.
+
+_PAGE_ROOM = 200000  # bytes of a page
+_LEAST_ROOM = 20000  # bytes for the document in it, however large the rest is
+_MOST_ROWS = 8192  # of intervals that are kept
+_MOST_TRIED = 1000  # intervals of a document that may have room in a page
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1b1f24;--dim:#57606a;--page:#fff;--box:#f4f6f8;
+--rule:#d5dae0;--up:#0063a8;--down:#b84a00;--idle:#3f7d20;--bad:#b3261e;--good:#1a6e2e}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e9ec;--dim:#a3adb8;--page:#14171a;--box:#1f2429;
+--rule:#3a424a;--up:#5cb8ff;--down:#ffa257;--idle:#8fce6a;--bad:#ff8a80;--good:#7fd694}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:1rem;max-width:60rem;background:var(--page);color:var(--ink);
+font:15px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}
+h1{font-size:1.45rem;line-height:1.25;margin:.2rem 0 1rem}
+h2{font-size:1.15rem;margin:1.8rem 0 .6rem}
+h3{font-size:1rem;margin:0}
+table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}
+th,td{text-align:left;vertical-align:top;padding:.25rem .8rem .25rem 0;
+border-bottom:1px solid var(--rule);overflow-wrap:normal}
+thead th{color:var(--dim);font-weight:600}
+.table{overflow-x:auto}
+.facts th{color:var(--dim);font-weight:600;white-space:nowrap}
+.facts td{overflow-wrap:anywhere}
+@media (max-width:36rem){.facts th{white-space:normal}}
+code{font:13px/1.45 ui-monospace,monospace}
+.say{background:var(--box);border-left:4px solid var(--up);padding:.6rem .9rem;margin:1rem 0}
+.say p{margin:.2rem 0}
+.error{border-color:var(--bad)}
+.failed,.unknown{color:var(--bad);font-weight:600}.ok{color:var(--good)}
+figure{margin:1.4rem 0;padding:0}
+figcaption{display:flex;flex-wrap:wrap;gap:.1rem 1rem;margin-bottom:.7rem;align-items:baseline}
+.key{white-space:nowrap;color:var(--dim);font-size:13px}
+.key svg{width:28px;height:10px;margin-right:.35rem;vertical-align:middle;overflow:visible}
+.note{color:var(--dim);font-size:13px;margin:.4rem 0 0}
+.box{margin:0 20px 26px 52px}
+svg{overflow:visible;display:block}.key svg{display:inline-block}
+path{fill:none;stroke:none;vector-effect:non-scaling-stroke}
+text{font:12px system-ui,sans-serif;fill:var(--dim)}
+text.y{text-anchor:end}text.x{text-anchor:middle}
+.grid{stroke:var(--rule);stroke-width:1}
+.up,.down,.idle{stroke-width:1.8;stroke-linejoin:round}
+.up{stroke:var(--up)}.down{stroke:var(--down)}.idle{stroke:var(--idle)}
+.sent{stroke-dasharray:6 3}
+.stream{stroke-width:1;opacity:.55}
+.band.up{fill:var(--up)}.band.down{fill:var(--down)}.band.idle{fill:var(--idle)}
+.band{stroke:none;opacity:.22}.band.idle{opacity:.4}
+.omitted{fill:var(--dim);opacity:.14}
+.second{stroke-dasharray:2 3}
+.wide.ticks{stroke-width:4}
+.mesh td,.mesh th{padding:.35rem .7rem;text-align:right;white-space:nowrap}
+.mesh th:first-child{text-align:left}
+.m0{background:#7a1f1a;color:#fff}.m1{background:#a8440b;color:#fff}
+.m2{background:#ffd98a;color:#111}
+.m3{background:#d7e8b0;color:#111}.m4{background:#8fcf9b;color:#111}
+.none{background:var(--box);color:var(--dim)}
+""".strip() + "\n"
+
+
+# Fewer intervals
+
+_ADDED = frozenset(("bytes", "seconds", "retransmits", "packets", "lost_packets",
+                    "received_bytes", "latency_samples"))
+_HIGHEST = frozenset(("rtt", "rttvar", "jitter_ms", "latency_p50_ms", "latency_max_ms",
+                      "most_bps", "fastest_bps"))
+_LOWEST = frozenset(("least_bps", "slowest_bps"))
+_RATES = (("bits_per_second", "bytes"), ("received_bps", "received_bytes"))
+
+
+def _join_rows(rows, seconds):
+    """Return one row for several of as many intervals, of which it is the sum, or the worst."""
+    joined = collections.OrderedDict(rows[-1])
+    if "start" in rows[0]:
+        joined["start"] = rows[0]["start"]
+    for name in joined:
+        values = [each for each in (_finite(row, name) for row in rows) if each is not None]
+        if name == "pyperf3":
+            joined[name] = _join_rows([_member(row, name) for row in rows], seconds)
+        elif values and name in _ADDED:
+            joined[name] = sum(values)
+        elif values and name in _HIGHEST:
+            joined[name] = max(values)
+        elif values and name in _LOWEST:
+            joined[name] = min(values)
+    for name, count in _RATES:
+        if name in joined and count in joined:
+            joined[name] = joined[count] * 8.0 / seconds if seconds > 0 else 0.0
+    if "lost_percent" in joined:
+        joined["lost_percent"] = percent(_finite(joined, "lost_packets") or 0.0,
+                                         _finite(joined, "packets") or 0.0)
+    return joined
+
+
+def _join_intervals(pair):
+    """Return one interval for several that follow each other."""
+    seconds = sum(_finite(_member(each, "sum"), "seconds") or 0.0 for each in pair)
+    joined = collections.OrderedDict(pair[-1])
+    if "streams" in joined:
+        joined["streams"] = [_join_rows(rows, seconds) for rows in
+                             zip(*[_member(each, "streams", list) for each in pair])]
+    for name in joined:
+        if name.startswith("sum"):
+            rows = [_member(each, name) for each in pair]
+            own = [_member(row, "pyperf3") for row in rows]
+            rates = [_finite(row, "bits_per_second") or 0.0 for row in rows]
+            rows = [dict(row, pyperf3=dict(
+                mine, least_bps=mine.get("least_bps", rate), most_bps=mine.get("most_bps", rate)))
+                for row, mine, rate in zip(rows, own, rates)]
+            joined[name] = _join_rows(rows, seconds)
+    return joined
+
+
+def _without_streams(interval):
+    """Return an interval without its streams, with what the charts tell of them."""
+    less = collections.OrderedDict(interval, streams=[])
+    for name, rows in _rows_of(interval):
+        own = dict(_member(interval[name], "pyperf3"), **_spread(rows))
+        less[name] = dict(interval[name], pyperf3=own)
+    return less
+
+
+def fewer_intervals(intervals):
+    """Return intervals that take less room: half as many, or first without many streams."""
+    if any(len(_member(each, "streams", list)) > _MOST_LINES for each in intervals):
+        return [_without_streams(each) for each in intervals]
+    joined, at = [], 0
+    while at < len(intervals):
+        pair = intervals[at:at + 2]
+        kinds = {(bool(_member(each, "sum").get("omitted")),
+                  len(_member(each, "streams", list))) for each in pair}
+        pair = pair if len(kinds) == 1 else pair[:1]
+        joined.append(_join_intervals(pair) if pair[1:] else pair[0])
+        at += len(pair)
+    return joined
+
+
+class BoundedDocument(Document):
+    """A Document whose intervals become fewer where they are too many: an hour fits, or a day."""
+
+    count = 0  # of the intervals that there were
+
+    def _add_interval(self, event):
+        intervals = self._members["intervals"]
+        intervals.append(event["data"])
+        self.count += 1
+        # A count of all rows each time would take as long as all the rest.
+        if len(intervals) * (1 + len(event["data"]["streams"])) > _MOST_ROWS:
+            while intervals[1:] and sum(1 + len(each["streams"])
+                                        for each in intervals) > _MOST_ROWS // 2:
+                intervals = fewer_intervals(intervals)
+            self._members["intervals"] = intervals
+
+    def members(self):
+        members = Document.members(self)
+        if len(members["intervals"]) < self.count:
+            members["left_out"] = ["of %d intervals neighbours are joined to %d" % (
+                self.count, len(members["intervals"]))]
+        return members
+
+
+# The data in the page
+
+def _smaller(document):
+    """Yield ever smaller documents of one test, each with what it lacks under `left_out`."""
+    count, told = len(_member(document, "intervals", list)), _member(document, "left_out", list)
+
+    def lacking(*texts):
+        return collections.OrderedDict(document, left_out=told + list(texts))
+    if count <= _MOST_TRIED:
+        yield document
+    while len(_member(document, "intervals", list)) > 60 or any(
+            len(_member(each, "streams", list)) > _MOST_LINES
+            for each in _member(document, "intervals", list)):
+        document = dict(document, intervals=fewer_intervals(document["intervals"]))
+        kept = len(document["intervals"])
+        if kept <= _MOST_TRIED:
+            yield lacking("of %d intervals neighbours are joined to %d" % (count, kept)
+                          if kept < count else "the streams of the intervals")
+    joined = "of %d intervals neighbours are joined to %d" % (
+        count, len(_member(document, "intervals", list)))
+    end, start = _member(document, "end"), _member(document, "start")
+    own = _member(end, "pyperf3")
+    own = {name: value for name, value in own.items()
+           if not name.endswith("limits") and name != "quic_streams"}
+    document = dict(document, end=dict(end, pyperf3=own))
+    for name in SERVER_OUTPUTS:
+        document.pop(name, None)
+    yield lacking(joined, "end.pyperf3.limits, and the server's own output")
+    document = dict(document, start=dict(start, connected=[]), end=dict(
+        document["end"], streams=[]), intervals=[])
+    yield lacking("the intervals, and all of single streams")
+    yield collections.OrderedDict(left_out=["all, as there is no room"])
+
+
+def _smaller_whole(document):
+    """Yield ever smaller documents, of any kind."""
+    if "diagnose" in document:
+        whole = document["diagnose"]
+        phases = [list(_smaller(_member(phase, "document"))) for phase in
+                  _member(whole, "phases", list)]
+        for size in range(max([1] + [len(sizes) for sizes in phases])):
+            yield collections.OrderedDict(document, diagnose=collections.OrderedDict(
+                whole, phases=[collections.OrderedDict(phase, document=sizes[
+                    min(size, len(sizes) - 1)]) for phase, sizes in zip(whole["phases"], phases)]))
+    elif "mesh" in document:
+        yield document
+        whole = document["mesh"]
+        yield collections.OrderedDict(document, mesh=collections.OrderedDict(whole, cells=[
+            {name: value for name, value in cell.items() if name != "document"}
+            for cell in _member(whole, "cells", list)]), left_out=["the document of each cell"])
+    else:
+        yield from _smaller(document)
+    yield collections.OrderedDict(left_out=["all, as there is no room"])
+
+
+def embedded_document(document, room):
+    """Return a document as JSON for a script element, in at most so many bytes, and what it lacks.
+
+    What would end the element, or mean something in XML, is escaped as JSON allows: both parsers
+    read back the same.
+    """
+    import re
+    text = ""
+    for smaller in _smaller_whole(document):
+        text = re.sub("[<>&]|[^ -~]", _escape_unit, encode_json(smaller))
+        if len(text) <= room:
+            break
+    lacks = _member(smaller, "left_out", list)
+    for phase in _member(_member(smaller, "diagnose"), "phases", list):
+        lacks = lacks + ["%s: %s" % (phase["name"], each) for each in
+                         _member(phase["document"], "left_out", list)]
+    return Markup(text), lacks
+
+
+def _escape_unit(found):
+    """Return a letter as JSON's escapes, two of one beyond 16 bits."""
+    code = ord(found.group())
+    if code < 0x10000:
+        return "\\u%04x" % code
+    return "\\u%04x\\u%04x" % (0xd800 + (code - 0x10000 >> 10), 0xdc00 + (code & 0x3ff))
+
+
 # What is said of a test
 
 def _host_text(address, system, version, facts):
@@ -19309,14 +19314,12 @@ class ReportFile:
         if name == "diagnose":
             self._whole = survey_document(event)
         elif name == "mesh":
-            self._whole = {"mesh": event["data"]}
+            self._whole = mesh_document(event)
         if "phase" in event:
             return
         self._document.add(event)
         if name == "done":
             document, whole = self._document.members(), self._whole
-            if whole is not None and "error" in document:
-                whole.setdefault("error", document["error"])
             self._document, self._whole = BoundedDocument(), None
             replace_file(self._path, to_bytes(report_html(
                 document if whole is None else whole, self._command)), 930)

@@ -22,7 +22,8 @@ _SVG = "http://www.w3.org/2000/svg"
 
 
 def _row(start, end, rate, sender, **more):
-    row = {"start": start, "end": end, "seconds": end - start, "bytes": int(rate * (end - start) / 8),
+    seconds = end - start
+    row = {"start": start, "end": end, "seconds": seconds, "bytes": int(rate * seconds / 8),
            "bits_per_second": rate}
     row.update(more)
     row["sender"] = sender
@@ -179,7 +180,8 @@ def text_picture(lines, columns):
         spans = "".join('<tspan class="%s">%s</tspan>' % (
             "bar" if is_bar else "text", pyperf3.xml_text("".join(letters)))
             for is_bar, letters in _runs(line, blocks))
-        rows.append('<text x="12" y="%d" xml:space="preserve">%s</text>' % (26 + 18 * number, spans))
+        rows.append('<text x="12" y="%d" xml:space="preserve">%s</text>' % (
+            26 + 18 * number, spans))
     width, height = 24 + int(8.43 * columns), 24 + 18 * len(lines)
     return (
         '<svg xmlns="%s" width="%d" height="%d" viewBox="0 0 %d %d">\n<style>\n'

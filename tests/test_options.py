@@ -21,8 +21,7 @@ OWN = ("loopback", "ssh", "mesh", "ssh-command", "ssh-python", "ssh-address", "s
        "probe-dscp", "max-latency", "min-rpm", "min-grade",
        "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
        "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "verdict", "plot", "html",
-       "threads",
-       "sendmmsg", "no-sendmmsg")
+       "threads", "sendmmsg", "no-sendmmsg")
 # Settings that no option sets: they are no text for a command line.
 NO_OPTION = ("password", "passphrase", "far")
 
@@ -530,7 +529,7 @@ class Accepted(unittest.TestCase):
             " connect-only wait min-bitrate max-loss max-jitter max-retransmits max-rtt"
             " mtu min-mtu latency probe-rate probe-size probe-dscp max-latency min-rpm min-grade"
             " tls tls-ca tls-only tls-cert tls-key quic quic-iw"
-            " quic-secrets max-clients allow diagnose verdict threads"
+            " quic-secrets max-clients allow diagnose verdict plot html threads"
             " sendmmsg no-sendmmsg").split())
 
     def test_warnings(self):
