@@ -17926,16 +17926,17 @@ def resample(points, count, join):
     """
     if len(points) <= count:
         return [value for _, value in points]
-    total = sum(seconds for seconds, _ in points)
-    places, passed = [[] for _ in range(count)], 0.0
-    for number, point in enumerate(points):
-        share = ((passed + point[0] / 2) / total if total > 0 else number / float(len(points)))
-        passed += point[0]
-        places[min(count - 1, int(share * count))].append(point)
-    values = []
-    for place in places:  # one is empty where points differ in length
-        values.append(join(place) if place else values[-1] if values else None)
-    return values
+    width = sum(seconds for seconds, _ in points) / count
+    if width <= 0:
+        points, width = [(1.0, value) for _, value in points], len(points) / float(count)
+    places, begin = [[] for _ in range(count)], 0.0
+    for seconds, value in points:
+        end = begin + seconds / width
+        first, last = int(begin + 1e-6), int(end - 1e-6)
+        for place in range(first, min(last, count - 1) + 1):  # all that it reaches into
+            places[place].append((min(end, place + 1) - max(begin, place), value))
+        begin = end
+    return [join(place) for place in places]
 
 
 class PlotTrace:
@@ -17947,42 +17948,49 @@ class PlotTrace:
         """
         self.title = title
         self._join, self._texts = join, texts
-        self._points = []
+        self._points, self._recent = [], []
+        self._each = 1  # intervals that become one point
         self._least = self._most = None
         self._sum = 0.0
 
     def add(self, seconds, value):
         """Take in the value of an interval, None if it is not known."""
-        self._points.append((seconds, value))
+        self._recent.append((seconds, value))
         if value is not None:
             self._least = value if self._least is None else min(self._least, value)
             self._most = value if self._most is None else max(self._most, value)
             self._sum += value
-        if len(self._points) > _MOST_POINTS:
-            pairs = [self._points[at:at + 2] for at in range(0, len(self._points), 2)]
-            self._points = [(sum(seconds for seconds, _ in pair), self._join(pair))
-                            for pair in pairs]
+        if len(self._recent) == self._each:
+            self._points.append(self._as_one(self._recent))
+            self._recent = []
+            if len(self._points) == _MOST_POINTS:
+                self._points = [self._as_one(self._points[at:at + 2])
+                                for at in range(0, _MOST_POINTS, 2)]
+                self._each *= 2
+
+    def _as_one(self, points):
+        return sum(seconds for seconds, _ in points), self._join(points)
+
+    def _all(self):
+        return self._points + ([self._as_one(self._recent)] if self._recent else [])
 
     def __bool__(self):
         return self._most is not None
 
     @property
     def count(self):
-        return len(self._points)
+        return len(self._all())
 
     @property
     def seconds(self):
         """The time from first to last."""
-        return sum(seconds for seconds, _ in self._points)
-
-    def mean(self):
-        return mean_of(self._points)
+        return sum(seconds for seconds, _ in self._all())
 
     def texts(self):
         return self._texts(self._least, self._most, self._sum)
 
     def line(self, width, blocks):
-        return plot_line(resample(self._points, width, self._join), blocks)
+        return plot_line(resample(self._all(), width, self._join), blocks)
 
 
 def range_text(least, most, text):
@@ -18005,7 +18013,7 @@ class TestTraces:
     def _trace(self, kind, role, join, texts):
         key = kind, role
         if key not in self._traces:
-            self._traces[key] = PlotTrace(kind + role, join, texts)
+            self._traces[key] = PlotTrace(" ".join(filter(None, key)), join, texts)
         return self._traces[key]
 
     def add(self, data, ways):
@@ -18137,7 +18145,7 @@ class PlotRenderer(TextRenderer):
         if not traces:
             return []
         room = self._room(event, terminal) or _NO_TERMINAL - 1
-        title = 2 + max(len(trace.title) for trace in traces)
+        title = min(2 + max(len(trace.title) for trace in traces), max(1, room - _LEAST_LINE))
         texts = [trace.texts() + [""] for trace in traces]
         longest = [max(len(each[size]) + 2 * bool(each[size]) for each in texts)
                    for size in range(len(texts[0]))]
@@ -18150,7 +18158,7 @@ class PlotRenderer(TextRenderer):
         for trace, text in zip(traces, texts):
             drawn = trace.line(width, terminal.blocks).ljust(count)
             kind = "bad" if trace.title.startswith(("Lost", "Retr")) else "fine"
-            lines.append((trace.title.ljust(title) + self._paint(drawn, kind, terminal)
+            lines.append((trace.title[:title - 1].ljust(title) + self._paint(drawn, kind, terminal)
                           + "  " + text[size]).rstrip())
         head = "Over time, %.3g s a letter" % (traces[0].seconds / max(1, count))
         return [head[:room]] + lines
@@ -18886,7 +18894,9 @@ def _join_rows(rows, seconds):
 
 
 def _join_intervals(pair):
-    """Return one interval for several that follow each other."""
+    """Return one interval for one, or several that follow each other."""
+    if len(pair) == 1:
+        return pair[0]
     seconds = sum(_finite(_member(each, "sum"), "seconds") or 0.0 for each in pair)
     joined = collections.OrderedDict(pair[-1])
     if "streams" in joined:
@@ -18923,7 +18933,7 @@ def fewer_intervals(intervals):
         kinds = {(bool(_member(each, "sum").get("omitted")),
                   len(_member(each, "streams", list))) for each in pair}
         pair = pair if len(kinds) == 1 else pair[:1]
-        joined.append(_join_intervals(pair) if pair[1:] else pair[0])
+        joined.append(_join_intervals(pair))
         at += len(pair)
     return joined
 
@@ -18931,47 +18941,71 @@ def fewer_intervals(intervals):
 class BoundedDocument(Document):
     """A Document whose intervals become fewer where they are too many: an hour fits, or a day."""
 
-    count = 0  # of the intervals that there were
+    def __init__(self):
+        Document.__init__(self)
+        self._count = 0  # of the intervals that there were
+        self._kept, self._recent = [], []
+        self._each = 1  # intervals that become one
+        self._has_streams = True
 
     def _add_interval(self, event):
-        intervals = self._members["intervals"]
-        intervals.append(event["data"])
-        self.count += 1
-        # A count of all rows each time would take as long as all the rest.
-        if len(intervals) * (1 + len(event["data"]["streams"])) > _MOST_ROWS:
-            while intervals[1:] and sum(1 + len(each["streams"])
-                                        for each in intervals) > _MOST_ROWS // 2:
-                intervals = fewer_intervals(intervals)
-            self._members["intervals"] = intervals
+        interval = event["data"]
+        self._count += 1
+        if not self._has_streams:
+            interval = _without_streams(interval)
+        if self._recent and self._recent[0]["sum"]["omitted"] != interval["sum"]["omitted"]:
+            self._keep()
+        self._recent.append(interval)
+        if len(self._recent) == self._each:
+            self._keep()
+
+    def _keep(self):
+        self._kept.append(_join_intervals(self._recent))
+        self._recent = []
+        streams = len(self._kept[-1]["streams"])
+        if len(self._kept) * (1 + streams) >= _MOST_ROWS:
+            self._kept = fewer_intervals(self._kept)
+            if streams > _MOST_LINES:
+                self._has_streams = False
+            else:
+                self._each *= 2
 
     def members(self):
+        self._members["intervals"] = self._kept + (
+            [_join_intervals(self._recent)] if self._recent else [])
         members = Document.members(self)
-        if len(members["intervals"]) < self.count:
-            members["left_out"] = ["of %d intervals neighbours are joined to %d" % (
-                self.count, len(members["intervals"]))]
+        if len(members["intervals"]) < self._count:
+            members["left_out"] = [_joined_text(self._count, len(members["intervals"]))]
+        elif not self._has_streams:
+            members["left_out"] = [_NO_STREAMS]
         return members
+
+
+_NO_STREAMS = "the streams of the intervals"
+
+
+def _joined_text(count, kept):
+    return "of %d intervals neighbours are joined to %d" % (count, kept)
 
 
 # The data in the page
 
 def _smaller(document):
     """Yield ever smaller documents of one test, each with what it lacks under `left_out`."""
-    count, told = len(_member(document, "intervals", list)), _member(document, "left_out", list)
+    intervals, told = _member(document, "intervals", list), _member(document, "left_out", list)
+    count, lacks = len(intervals), []
 
     def lacking(*texts):
         return collections.OrderedDict(document, left_out=told + list(texts))
     if count <= _MOST_TRIED:
         yield document
-    while len(_member(document, "intervals", list)) > 60 or any(
-            len(_member(each, "streams", list)) > _MOST_LINES
-            for each in _member(document, "intervals", list)):
-        document = dict(document, intervals=fewer_intervals(document["intervals"]))
-        kept = len(document["intervals"])
-        if kept <= _MOST_TRIED:
-            yield lacking("of %d intervals neighbours are joined to %d" % (count, kept)
-                          if kept < count else "the streams of the intervals")
-    joined = "of %d intervals neighbours are joined to %d" % (
-        count, len(_member(document, "intervals", list)))
+    while len(intervals) > 60 or any(len(_member(each, "streams", list)) > _MOST_LINES
+                                     for each in intervals):
+        intervals = fewer_intervals(intervals)
+        document = dict(document, intervals=intervals)
+        lacks = [_joined_text(count, len(intervals)) if len(intervals) < count else _NO_STREAMS]
+        if len(intervals) <= _MOST_TRIED:
+            yield lacking(*lacks)
     end, start = _member(document, "end"), _member(document, "start")
     own = _member(end, "pyperf3")
     own = {name: value for name, value in own.items()
@@ -18979,10 +19013,12 @@ def _smaller(document):
     document = dict(document, end=dict(end, pyperf3=own))
     for name in SERVER_OUTPUTS:
         document.pop(name, None)
-    yield lacking(joined, "end.pyperf3.limits, and the server's own output")
+    lacks.append("end.pyperf3.limits, and the server's own output")
+    yield lacking(*lacks)
     document = dict(document, start=dict(start, connected=[]), end=dict(
         document["end"], streams=[]), intervals=[])
-    yield lacking("the intervals, and all of single streams")
+    yield lacking("the intervals, all of single streams, end.pyperf3.limits, the server's own"
+                  " output")
     yield collections.OrderedDict(left_out=["all, as there is no room"])
 
 
