@@ -18557,7 +18557,7 @@ class WayTraces:
         for row in rows:
             rate = _finite(row, "bits_per_second")
             if rate is not None:
-                self.streams.setdefault(row.get("socket"), []).append(
+                self.streams.setdefault(str(row.get("socket")), []).append(
                     Point(start, end, rate, rate, rate))
 
 
@@ -19191,7 +19191,8 @@ def _checks_table(checks):
           check.get("reason", "-") if check["value"] is None else "%s %s" % (
               check["value"] if isinstance(check["value"], str) else "%.4g" % check["value"],
               check["unit"]),
-          element("td", check["state"], check["state"])) for check in checks])
+          element("td", check["state"] if check["state"] in ("ok", "failed", "unknown") else "",
+                  check["state"])) for check in checks])
 
 
 def _test_title(document):
