@@ -18047,23 +18047,26 @@ class TestTraces:
         return [trace for trace in self._traces.values() if trace]
 
     def _rate_texts(self, least, most, _):
-        return [range_text(least, most, self._rate_text), self._rate_text(most)]
+        return [range_text(least, most, self._rate_text), "to " + self._rate_text(most)]
 
     @staticmethod
     def _time_texts(least, most, _):
         def text(ms):
             return latency_text(ms) + " ms"
-        return [range_text(least, most, text), text(most)]
+        return [range_text(least, most, text), "to " + text(most)]
 
     @staticmethod
     def _lost_texts(least, most, _):
         def text(share):
             return "%s %%" % ("%.2g" % share if share < 99.5 else "%.0f" % share)
-        return [range_text(least, most, text), text(most)]
+        return [range_text(least, most, text), "to " + text(most)]
 
     @staticmethod
     def _count_texts(least, most, total):
-        return ["%s, %d in all" % (range_text(least, most, "%d".__mod__), total), "%d" % total]
+        if not total:
+            return ["none", "none"]
+        return ["%s, %d in all" % (range_text(least, most, "%d".__mod__), total),
+                "%d in all" % total]
 
 
 class PlotRenderer(TextRenderer):

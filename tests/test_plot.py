@@ -199,7 +199,7 @@ class Lines(unittest.TestCase):
     def test_narrow_terminals_leave_out_the_figures_before_the_lines(self):
         sample = pictures.Sample(seconds=60)
         self.assertIn(" - ", draw(sample, 80)[2][1])
-        lines = draw(sample, 40)[2]
+        lines = draw(sample, 50)[2]
         self.assertNotIn(" - ", lines[1])
         self.assertTrue(lines[1].endswith("Mbits/sec"), lines)
         lines = draw(sample, 24)[2]
@@ -226,7 +226,7 @@ class Lines(unittest.TestCase):
         lines, without, under = draw(sample, 100)
         self.assertEqual(lines[1:], [line.rstrip() for line in without[1:]])
         self.assertEqual(under[1], "Bitrate      \u2581\u2581\u2581  0.00 bits/sec")
-        self.assertEqual(under[-1], "Retransmits  \u2581\u2581\u2581  0, 0 in all")
+        self.assertEqual(under[-1], "Retransmits  \u2581\u2581\u2581  none")
         self.assertEqual(pyperf3.PlotRenderer(look()).plot_lines({}), [])
 
     def test_what_is_omitted_is_left_out(self):
