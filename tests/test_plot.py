@@ -199,7 +199,7 @@ class Lines(unittest.TestCase):
     def test_narrow_terminals_leave_out_the_figures_before_the_lines(self):
         sample = pictures.Sample(seconds=60)
         self.assertIn(" - ", draw(sample, 80)[2][1])
-        lines = draw(sample, 50)[2]
+        lines = draw(sample, 45)[2]
         self.assertNotIn(" - ", lines[1])
         self.assertTrue(lines[1].endswith("Mbits/sec"), lines)
         lines = draw(sample, 24)[2]
