@@ -18827,7 +18827,7 @@ thead th{color:var(--dim);font-weight:600}
 .table{overflow-x:auto}
 .facts th{color:var(--dim);font-weight:600;white-space:nowrap}
 .facts td{overflow-wrap:anywhere}
-@media (max-width:36rem){.facts th{white-space:normal}}
+@media (max-width:36rem){.facts th{white-space:normal}th,td{padding-right:.45rem}}
 code{font:13px/1.45 ui-monospace,monospace}
 .say{background:var(--box);border-left:4px solid var(--up);padding:.6rem .9rem;margin:1rem 0}
 .say p{margin:.2rem 0}
@@ -19173,29 +19173,42 @@ def _table(head, rows, style=""):
             for row in rows])))
 
 
+# What begins the lines of a verdict, and of a diagnosis.
+_HEADS = ("Verdict", "Also", "Latency", "What to do", "all", "up", "down", "both")
+
+
 def _say(lines, style="say"):
-    """Return lines in a box, "" for none; what a line begins with, up to a colon, stands out."""
+    """Return lines in a box, "" for none; what they are about stands out."""
     said = []
     for line in lines:
-        head, colon, rest = line.partition(": ")
-        said.append(element("p", "", element("strong", "", head + ":"), " " + rest)
-                    if colon and len(head) < 40 else element("p", "", line))
+        head, colon, rest = line.partition(":")
+        if colon and head.startswith(_HEADS):
+            line = Markup(element("strong", "", head + ":") + xml_text(rest))
+        said.append(element("p", "", line))
     return element("div", style, *said) if said else ""
 
 
 def _checks_table(checks):
     """Return the table of limits that were asked for, "" without any."""
-    if not checks:
+    rows = []
+    for check in checks:
+        way, phase = check.get("direction"), check.get("phase")
+        name = " ".join(filter(None, (phase, way if way != phase else None)))
+        state = check["state"]
+        rows.append((
+            ": ".join(filter(None, (name, check["name"]))), _figure_text(check, "limit"),
+            check.get("reason", "-") if check["value"] is None else _figure_text(check, "value"),
+            element("td", state if state in ("ok", "failed", "unknown") else "", state)))
+    if not rows:
         return ""
-    return element("h2", "", "Limits") + _table(
-        ("Limit", "asked for", "measured", ""),
-        [(" ".join(filter(None, (check.get("phase"), check["name"], check.get("direction")))),
-          "%s %s" % (check["limit"], check["unit"]),
-          check.get("reason", "-") if check["value"] is None else "%s %s" % (
-              check["value"] if isinstance(check["value"], str) else "%.4g" % check["value"],
-              check["unit"]),
-          element("td", check["state"] if check["state"] in ("ok", "failed", "unknown") else "",
-                  check["state"])) for check in checks])
+    return element("h2", "", "Limits") + _table(("Limit", "Asked for", "Measured", ""), rows)
+
+
+def _figure_text(check, name):
+    value, unit = check[name], check["unit"]
+    if _finite(check, name) is None:
+        return "%s %s" % (value, unit)
+    return _rate_text(value) if unit == "bit/s" else "%.4g %s" % (value, unit)
 
 
 def _test_title(document):

@@ -115,6 +115,21 @@ class Pages(PageCase):
                      "Verdict: a queue in the path is full", "TCP, 1 stream, blocks of 131072"):
             self.assertTrue(read.has(text), (text, read.text))
 
+    def test_limits(self):
+        document = pictures.Sample(seconds=2).document()
+        check = {"name": "min-bitrate", "limit": 9e8, "value": 8.123e8, "unit": "bit/s",
+                 "state": "failed", "direction": "up", "figure": "received"}
+        document["end"]["pyperf3"]["checks"] = [check, dict(check, state="ok", name="max-loss",
+                                                            unit="%", limit=1.0, value=0.25), dict(
+            check, value=None, reason="nothing was sent", state="unknown", direction=None)]
+        self.read(pyperf3.report_html(document), document)
+        rows = [["".join(cell.itertext()) for cell in row] for row in list(
+            self.root.iter("table"))[1].iter("tr")]
+        self.assertEqual(rows[1:], [
+            ["up: min-bitrate", "900 Mbit/s", "812 Mbit/s", "failed"],
+            ["up: max-loss", "1 %", "0.25 %", "ok"],
+            ["min-bitrate", "900 Mbit/s", "nothing was sent", "unknown"]])
+
     def test_panels(self):
         self.report()
         self.assertEqual(self.panels(), [
