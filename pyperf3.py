@@ -19315,7 +19315,9 @@ def _mesh_body(document):
         (host["name"],) + tuple(str(host.get(name) or "-") for name in (
             "address", "python", "version")) + (host.get("error") or "",)
         for host in _member(whole, "hosts", list)]))
-    failed = [cell for cell in _member(whole, "cells", list) if cell.get("error")]
+    told = {host.get("error") for host in _member(whole, "hosts", list)}
+    failed = [cell for cell in _member(whole, "cells", list)
+              if cell.get("error") and cell["error"] not in told]
     return parts + [_say(["%s to %s: %s" % (cell.get("from"), cell.get("to"), cell["error"])
                           for cell in failed], "say error")]
 
