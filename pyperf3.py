@@ -1220,7 +1220,8 @@ _REFUSED = (
     (lambda s: s.is_client and s.quic_secrets and not s.quic, 905,
      {"cause": "--quic-secrets goes with --quic"}),
     (lambda s: s.diagnose and s.timed and not s.time, 919, {"cause": "-t 0"}),
-    (lambda s: s.html and s.relayed, 930, {"cause": "the client runs on the other host"}),
+    (lambda s: s.html is not None and s.relayed, 930,
+     {"cause": "the client runs on the other host"}),
     (lambda s: s.crowd and s.timed and not s.time, 922, {"cause": "-t 0"}),
     (lambda s: not s.hosts and (s.ssh_tunnel or s.ssh_dial_back or s.ssh_address or s.ssh_python),
      924),
@@ -1237,7 +1238,8 @@ _EXCLUDES = (
     ("many_hosts", 920, ("ssh_tunnel", "ssh_dial_back")),
     ("crowd", 922, ("client", "loopback", "ssh_address", "diagnose", "reverse", "bidirectional",
                     "connect_only", "json_stream", "get_server_output", "file", "cport")),
-    ("connect_only", 917, ("mtu", "min_mtu", "latency", "max_latency", "min_rpm", "min_grade")),
+    ("connect_only", 917, ("mtu", "min_mtu", "latency", "max_latency", "min_rpm", "min_grade",
+                           "html")),
     ("diagnose", 919, ("reverse", "bidirectional", "bytes", "blocks", "file", "connect_only",
                        "cport")),
 )
@@ -18956,7 +18958,8 @@ class BoundedDocument(Document):
         self._count += 1
         if not self._has_streams:
             interval = _without_streams(interval)
-        if self._recent and self._recent[0]["sum"]["omitted"] != interval["sum"]["omitted"]:
+        kinds = [_member(each, "sum").get("omitted") for each in (self._recent[:1] + [interval])]
+        if kinds[0] != kinds[-1]:
             self._keep()
         self._recent.append(interval)
         if len(self._recent) == self._each:
@@ -19213,12 +19216,14 @@ def _figure_text(check, name):
 
 def _test_title(document):
     start = _member(document, "start")
+    what = _member(start, "test_start")
     host = _member(start, "connecting_to").get("host") or _member(
         start, "accepted_connection").get("host")
-    what = _member(start, "test_start")
-    way = "both ways" if what.get("bidir") else "from" if what.get("reverse") else "to"
-    return "%s test %s%s" % (what.get("protocol", "iperf3"), way, " %s" % (
-        "with " * bool(what.get("bidir")) + host) if host else "")
+    title = "%s test" % what.get("protocol", "iperf3")
+    if not host:
+        return title
+    way = "both ways with" if what.get("bidir") else "from" if what.get("reverse") else "to"
+    return "%s %s %s" % (title, way, host)
 
 
 def _test_body(document, name):
@@ -19960,7 +19965,9 @@ class Printer:
         self._text = output.log_is_text = not (settings.json or settings.json_stream)
         self._stamps = self._text and not settings.relayed  # what comes from elsewhere has them
         self._catching_up = False  # a task writes what a reader did not take at once
-        self._report = ReportFile(settings.html, command_text(settings)) if settings.html else None
+        self._report = None
+        if settings.html is not None:
+            self._report = ReportFile(settings.html, command_text(settings))
         self.failed = False  # a file could not be written
 
     def print(self, event):

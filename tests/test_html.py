@@ -505,7 +505,7 @@ class Files(unittest.TestCase):
             self.assertIn("symbolic link of another user", str(caught.exception))
 
     def test_where_none_can_be_written(self):
-        for path in (os.path.join(self.folder, "none", "x.html"), self.folder, "a\0b"):
+        for path in (os.path.join(self.folder, "none", "x.html"), self.folder, "a\0b", ""):
             with self.assertRaises(pyperf3.IperfError) as caught:
                 pyperf3.check_replaceable(path, 930)
             self.assertEqual(caught.exception.number, 930)
