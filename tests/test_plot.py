@@ -320,7 +320,7 @@ class Runs(support.ServerCase):
                     self.assertEqual(any(BLOCKS & set(line) for line in lines), letters is BLOCKS)
                 under = lines[next(number for number, line in enumerate(lines)
                                    if line.startswith("Over time")):]
-                for title in ("Bitrate  ", "RTT  ", "Retransmits  "):
+                for title in ("Bitrate", "RTT", "Retransmits"):
                     line = next(line for line in under if line.startswith(title))
                     self.assertLess(len(line), columns, line)
                 rows = [line for line in lines if "sec" in line and line.startswith("[")]
