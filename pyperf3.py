@@ -18566,10 +18566,19 @@ class WayTraces:
                     Point(start, end, rate, rate, rate))
 
 
+def _end_of(document, sums):
+    """Return whether a sum is of the end that sends, and the name of its direction."""
+    start = _member(document, "start")
+    is_server = "accepted_connection" in start
+    # Old ones do not tell.
+    default = bool(_member(start, "test_start").get("reverse")) == is_server
+    sends = bool(sums.get("sender", default))
+    return sends, "up" if sends != is_server else "down"
+
+
 def ways_over_time(document):
     """Return the WayTraces of a test's document, and the Axis of their time."""
     intervals = [each for each in _member(document, "intervals", list) if isinstance(each, dict)]
-    is_server = "accepted_connection" in _member(document, "start")
     ways, times = collections.OrderedDict(), []
     # The time of what is omitted begins at 0, and so does that of the rest.
     before = max([_finite(_member(each, "sum"), "end") or 0.0 for each in intervals
@@ -18582,10 +18591,8 @@ def ways_over_time(document):
                 continue
             if sums.get("omitted"):
                 start, end = start - before, end - before
-            sender = sums.get("sender", not _member(
-                _member(document, "start"), "test_start").get("reverse"))
-            way = "up" if bool(sender) != is_server else "down"
-            ways.setdefault(name, WayTraces(way, bool(sender))).add(start, end, sums, rows)
+            sends, way = _end_of(document, sums)
+            ways.setdefault(name, WayTraces(way, sends)).add(start, end, sums, rows)
             times.append((start, end))
     begin = min([start for start, _ in times] or [0.0])
     return list(ways.values()), time_axis(begin, max([end for _, end in times] or [1.0]))
@@ -19113,29 +19120,31 @@ def test_facts(document):
     facts = [("Time", _member(_member(start, "timestamp"), "time", str) or "not known")] + ends
     if what:
         amount = next(("%s %s" % (what[name], name) for name in ("bytes", "blocks")
-                       if what.get(name)), "%s s" % what.get("duration"))
+                       if what.get(name)), "%s s" % what["duration"] if what.get("duration")
+                      else "until stopped")
         streams = what.get("num_streams")
         facts.append(("Test", "%s, %s stream%s%s, blocks of %s bytes, %s%s" % (
             what.get("protocol"), streams, "s" * (streams != 1),
             " each way" if what.get("bidir") else " from the server" if what.get("reverse") else "",
             what.get("blksize"), amount,
             ", %s s omitted" % what["omit"] if what.get("omit") else "")))
-    names = [end[name] for name in ("sender_tcp_congestion", "receiver_tcp_congestion")
-             if end.get(name)]
-    if names:
-        facts.append(("Congestion control", " to ".join(
-            names if names[0] != names[-1] else names[:1])))
-    return facts + _result_facts(start, end, own)
+    names = [_member(end, name, str) for name in ("sender_tcp_congestion",
+                                                  "receiver_tcp_congestion")]
+    if any(names):
+        facts.append(("Congestion control", " to ".join(collections.OrderedDict.fromkeys(
+            filter(None, names)))))
+    return facts + _result_facts(document)
 
 
-def _result_facts(start, end, own):
+def _result_facts(document):
     """Return (name, text) of what came of a test."""
-    facts = []
+    facts, end = [], _member(document, "end")
+    own = _member(end, "pyperf3")
     for suffix in DIRECTIONS:
         sent, received = _member(end, "sum_sent" + suffix), _member(end, "sum_received" + suffix)
         if not sent and not received:
             continue
-        up = bool(sent.get("sender", True)) != ("accepted_connection" in start)
+        _, way = _end_of(document, sent or received)
         texts = ["%s %s" % (name, _rate_text(_finite(sums, "bits_per_second") or 0.0))
                  for name, sums in (("sent", sent), ("received", received)) if sums]
         if _finite(sent, "retransmits") is not None:
@@ -19144,7 +19153,7 @@ def _result_facts(start, end, own):
         if _finite(lost, "lost_percent") is not None:
             texts.append("%.3g %% lost, jitter %s" % (
                 lost["lost_percent"], _ms(_finite(lost, "jitter_ms") or 0.0)))
-        facts.append((_WAY_TEXTS["up" if up else "down"].capitalize(), ", ".join(texts)))
+        facts.append((_WAY_TEXTS[way].capitalize(), ", ".join(texts)))
     if _member(own, "mtu"):
         facts.append(("Path", " ".join(" ".join(mtu_lines(own["mtu"])).split())))
     latency = _member(own, "latency")
@@ -19260,8 +19269,10 @@ class SurveyTexts(SurveyTextRenderer):
 
 def _survey_body(whole):
     data, texts = whole["summary"], SurveyTexts()
-    parts = [_say(texts.findings(data)), _facts_table([
-        tuple(line.partition(": ")[::2]) for line in texts.head(data) if ": " in line])]
+    facts = [pair for phase in whole["phases"][:1] for pair in test_facts(phase["document"])
+             if pair[0] in ("Time", "Client", "Server")]
+    parts = [_say(texts.findings(data)), _facts_table(facts + [
+        line.partition(": ")[::2] for line in texts.head(data) if ": " in line])]
     rows = [texts.cells(row) for row in data["rows"]]
     parts.append(_table(("", "Bitrate", "Lost" if data["protocol"] == "UDP" else "Resent",
                          "Latency p50 / p95", "Grade", "RPM"), rows))
@@ -19311,6 +19322,9 @@ def _mesh_body(document):
     whole = document["mesh"]
     parts = [_say([document["error"]], "say error")] if document.get("error") else []
     parts.append(_say(_member(whole, "findings", list)))
+    times = [test_facts(_member(cell, "document"))[0] for cell in _member(whole, "cells", list)
+             if _member(_member(cell, "document"), "start").get("timestamp")]
+    parts.append(_facts_table(times[:1]) if times else "")
     parts += _mesh_table(whole, "Bitrate", "bits_per_second", _rate_text)
     parts += _mesh_table(whole, "Latency under load, median", "latency_ms", _ms)
     parts += _mesh_table(whole, "Round trip, idle", "rtt_ms", _ms)

@@ -173,6 +173,25 @@ class Pages(PageCase):
             self.assertGreaterEqual(axis.high, pyperf3._highest(ways[0].rate))
             self.assertTrue(1 < len(axis.ticks) < 8, axis)
 
+    def test_direction_of_documents_that_do_not_tell_who_sends(self):
+        for reverse, role, key in ((0, "connecting_to", "sent to the server"),
+                                   (1, "connecting_to", "received from the server"),
+                                   (0, "accepted_connection", "received by the server"),
+                                   (1, "accepted_connection", "sent by the server")):
+            document = pictures.Sample(seconds=2, latency=False).document()
+            start = document["start"]
+            start[role] = start.pop("connecting_to")
+            start["test_start"]["reverse"] = reverse
+            for interval in document["intervals"]:
+                for row in interval["streams"] + [interval["sum"]]:
+                    del row["sender"]
+            for name in ("sum_sent", "sum_received"):
+                del document["end"][name]["sender"]
+            read = self.read(pyperf3.report_html(document), document)
+            self.assertIn(key, read.text)
+            facts = [element.text for element in self.root.iter("th")]
+            self.assertIn("From the server" if reverse else "To the server", facts)
+
     def test_one_interval(self):
         self.report(seconds=1, latency=False)
         self.assertTrue(re.match(r"^M0 \d+h6000$", self.paths("up sent")[0]))
@@ -630,7 +649,8 @@ class Runs(support.ServerCase, PageCase):
         self.assertEqual(self.panels().count("Bitrate (Mbit/s)"), 3)
         self.assertEqual([element.text for element in self.root.iter("h2")], [
             "Test 1: up", "Test 2: down", "Test 3: both"])
-        for text in ("Diagnosis of the path to 127.0.0.1", "What to do:", "Path MTU", "both down"):
+        for text in ("Diagnosis of the path to 127.0.0.1", "What to do:", "Path MTU", "both down",
+                     left.json()["diagnose"]["summary"]["timestamp"]["time"], " CPUs, iperf 3.22"):
             self.assertTrue(read.has(text), text)
 
     def test_interrupted(self):
