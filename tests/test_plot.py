@@ -9,7 +9,6 @@ import re
 import struct
 import sys
 import termios
-import time
 import unittest
 import unittest.mock
 
@@ -207,14 +206,12 @@ class Lines(unittest.TestCase):
         self.assertEqual({len(line.rstrip()) for line in lines[1:3]}, {23})
 
     def test_an_hour_of_tenths_of_a_second(self):
-        begun = time.process_time()
         lines, without, under = draw(pictures.Sample(seconds=3600, interval=0.1), 200)
         self.assertEqual(len(lines), len(without))
         self.assertTrue(all(len(line) < 200 for line in under), under)
         self.assertEqual(len({len(line) - len(line.rstrip()) for line in under}), 1)
         self.assertGreater(len(under[1]), 150)
         self.assertTrue(re.match(r"Over time, 2\d(\.\d)? s a letter$", under[0]), under[0])
-        self.assertLess(time.process_time() - begun, 60)
 
     def test_one_interval_and_no_bytes(self):
         lines, _, under = draw(pictures.Sample(seconds=1, latency=False), 100)
@@ -309,14 +306,12 @@ class Runs(support.ServerCase):
         return data.decode("utf-8").replace("\r", "").split("\n")
 
     def test_terminals(self):
-        arguments = ("--loopback", "-t", "2", "-i", "0.2", "-b", "20M", "--plot")
+        arguments = ("--loopback", "-t", "1", "-i", "0.1", "-b", "20M", "--plot")
         for columns in (40, 80, 200):
             for names, letters in (({"LC_ALL": "C.UTF-8"}, BLOCKS), ({"LC_ALL": "C"}, INKS)):
-                if sys.version_info < (3, 7) and names["LC_ALL"] != "C":
-                    names = {"LC_ALL": "en_US.UTF-8"}
                 lines = self.at_terminal(columns, arguments, NO_COLOR="1", **names)
                 self.assertFalse(any("\x1b" in line for line in lines))
-                if sys.version_info >= (3, 7):
+                if sys.version_info >= (3, 7):  # older ones have to have the locale
                     self.assertEqual(any(BLOCKS & set(line) for line in lines), letters is BLOCKS)
                 under = lines[next(number for number, line in enumerate(lines)
                                    if line.startswith("Over time")):]
