@@ -655,7 +655,7 @@ class Runs(support.ServerCase, PageCase):
     def test_interrupted(self):
         with support.Program(support.OURS + ("--loopback", "-t", "60", "-b", "20M", "-i", "0.2",
                                              "--html", self.path)) as client:
-            client.wait_for("0.60-0.80")
+            client.wait_for(" sec ", count=4)
             client.signal(signal.SIGINT)
             client.finish(20.0)
         read = self.read(self.page())
