@@ -1088,7 +1088,7 @@ OPTIONS = (
          "test up, down and both ways, and say on one screen what is wrong with the path"),
     _own("CS", "--verdict", "say what limited the test, and which number to change"),
     _own("CS", "--plot",
-         "draw the bitrate behind the rows of text, and what there is over time under the summary"),
+         "draw bars behind the rows of text, and figures over time under the summary"),
     _own("C", "--html file",
          "write a report with charts to this file, too: one page that needs no other"),
     _own("CS", "--threads", "run the streams in threads rather than in processes"),
