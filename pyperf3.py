@@ -18308,7 +18308,7 @@ def value_axis(most, unit):
     scale = 1.0
     while most / scale >= step and units[1:]:
         scale, units = scale * step, units[1:]
-    gap = nice_step(max(most, 1e-6) / scale / 4)
+    gap = nice_step(max(most, 1e-6) / scale / 6)
     if unit == "":  # a count
         gap = max(1.0, gap)
     high = max(most * 1.04, gap * scale)
@@ -18474,6 +18474,7 @@ class Chart:
 # come from anywhere: what is of another kind than it should be is not there.
 
 _MOST_BINS, _MOST_DRAWN = 600, 3600  # points of a line; of all lines of a chart
+_TALLEST = 5  # of the highest congestion window, what a chart of windows shows
 _MOST_LINES = 8  # streams that have a line each; of more there is a band
 _WAY_TEXTS = {"up": "to the server", "down": "from the server"}
 _END_TEXTS = {("up", True): "sent to the server", ("up", False): "received by the server",
@@ -18756,11 +18757,17 @@ def window_panel(ways, times):
         (way.snd_wnd, way.name + " second", "receiver's window")) if _highest(points)]
     if not lines:
         return None
-    panel = Panel("Windows, of all streams", times,
-                  value_axis(_highest(*[points for _, points, _, _ in lines]), "B"))
+    most = _highest(*[points for _, points, _, _ in lines])
+    congestion = _highest(*[way.snd_cwnd for way in ways])
+    if congestion:  # a receiver's window may be so large that nothing is seen of these
+        most = min(most, _TALLEST * congestion)
+    panel = Panel("Windows, of all streams", times, value_axis(most, "B"))
     for way, points, style, name in lines:
-        panel.draw(points, _room_of(2 * len(lines)), style, "%s %s" % (name, _WAY_TEXTS[way.name]),
-                   _size_text)
+        name += " " + _WAY_TEXTS[way.name]
+        if min(point.low for point in points) > panel.chart.y_axis.high:
+            panel.texts.append("Above the chart, %s: %s" % (name, range_of(points, _size_text)))
+        else:
+            panel.draw(points, _room_of(2 * len(lines)), style, name, _size_text)
     return panel
 
 

@@ -208,6 +208,19 @@ class Pages(PageCase):
             self.assertTrue(read.has("No interval was measured."))
             self.assertEqual(read.has("unable to connect"), "error" in document)
 
+    def test_a_receivers_window_that_is_much_larger_hides_nothing(self):
+        document = pictures.Sample(seconds=4, latency=False).document()
+        self.read(pyperf3.report_html(document))
+        self.assertEqual(len(self.paths("up second", 3)), 1)
+        for interval in document["intervals"]:
+            interval["streams"][0]["snd_wnd"] = 3 * 10 ** 8
+        read = self.read(pyperf3.report_html(document))
+        self.assertEqual(self.paths("up second", 3), [])
+        self.assertTrue(read.has("Above the chart, receiver's window to the server: 286 MB"))
+        interval["streams"][0]["snd_wnd"] = 10 ** 6  # and where it is low, it is there
+        self.read(pyperf3.report_html(document))
+        self.assertEqual(len(self.paths("up second", 3)), 1)
+
     def test_omitted_is_shaded_and_before_nought(self):
         read = self.report(seconds=8, omit=2, latency=False)
         self.assertEqual(self.paths("omitted"), ["M0 0h1200v1000h-1200z"])
@@ -218,7 +231,7 @@ class Pages(PageCase):
 
     def test_axes(self):
         texts = [text for _, text in pyperf3.value_axis(101.0, "ms").ticks]
-        self.assertEqual(texts, ["0", "50", "100"])
+        self.assertEqual(texts, ["0", "20", "40", "60", "80", "100"])
         self.assertEqual(pyperf3.value_axis(1.5e9, "bit/s").unit, "Gbit/s")
         self.assertEqual([text for _, text in pyperf3.value_axis(3, "").ticks],
                          ["0", "1", "2", "3"])
