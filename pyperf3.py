@@ -1234,8 +1234,8 @@ _EXCLUDES = (
     ("quic", 906, ("udp", "sctp", "zerocopy", "skip_rx_copy", "mptcp", "connect_only")),
     ("ssh", 920, ("client", "loopback", "mesh")),
     ("ssh_tunnel", 920, ("udp", "sctp", "quic", "ssh_dial_back", "ssh_address", "mptcp")),
-    ("ssh_dial_back", 920, ("diagnose", "file")),
-    ("many_hosts", 920, ("ssh_tunnel", "ssh_dial_back")),
+    ("ssh_dial_back", 920, ("quic_secrets", "tls_ca", "diagnose", "file")),
+    ("many_hosts", 920, ("file", "quic_secrets", "tls_ca", "ssh_tunnel", "ssh_dial_back")),
     ("crowd", 922, ("client", "loopback", "ssh_address", "diagnose", "reverse", "bidirectional",
                     "connect_only", "json_stream", "get_server_output", "file", "cport")),
     ("connect_only", 917, ("mtu", "min_mtu", "latency", "max_latency", "min_rpm", "min_grade",
@@ -13302,7 +13302,7 @@ _PYTHONS = ("python3 /usr/libexec/platform-python /usr/local/bin/python3 python3
 # What a login shell of any kind hands to sh. It stands in single quotes there, and the Python in
 # double ones here: so neither has quotes, and no sign that some shell takes for its own.
 _FIND_PYTHON = (
-    's=97;for p in %s;do command -v "$p" >/dev/null 2>&1||continue;"$p" -c "%s" %s %s;s=$?;'
+    's=97;for p in %s;do command -v "$p" >/dev/null 2>&1||continue;"$p" -B -c "%s" %s %s;s=$?;'
     "[ $s = 96 ]||exit $s;done;exit $s")
 _NO_PYTHON, _TOO_OLD, _CUT = 97, 96, 98  # exit statuses
 # The words that it cannot quote come as arguments.
@@ -13320,7 +13320,7 @@ _STUB = (
 _LOGIN_TIME = 150.0  # seconds for a login at which somebody may have to type a password (sshd: 120)
 _STARTING_TIME = 45.0  # seconds where nobody can
 _LOADING_TIME = 30.0  # seconds for a Python there to load this program
-BEAT, BEATS_MISSED = 3.0, 12.0  # seconds between two signs of life; without any it is over
+BEAT, BEATS_MISSED = 2.0, 10.0  # seconds between two signs of life; without any it is over
 _ENDING_TIME = 2.0  # seconds for what runs there to end
 _MOST_NOISE = 1 << 20  # bytes that may come before the marker
 _LONGEST_LINE = 1 << 20  # bytes
@@ -13363,6 +13363,8 @@ def far_words(settings, host, script, forward=()):
     import shlex
     try:
         words = shlex.split(settings.ssh_command)
+        if not words:
+            raise ValueError("there is none")
     except ValueError as error:
         raise IperfError(921, "--ssh-command: %s" % error)
     at = next((number for number, word in enumerate(words)
@@ -13382,15 +13384,22 @@ def far_words(settings, host, script, forward=()):
     return words + (["sh -c " + shlex.quote(script)] if at is not None else ["sh", "-c", script])
 
 
+def can_ask():
+    """Return whether ssh has a terminal at which it can ask for a password."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+        return True
+    except OSError:
+        return False
+
+
 def _ssh_options(settings):
     options = ["-T"]
     named = ["ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=15"]
     if not settings.debug:
         named.append("LogLevel=ERROR")  # no banners
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR))
-    except OSError:
-        named.append("BatchMode=yes")  # nobody can be asked
+    if not can_ask():
+        named.append("BatchMode=yes")
     for each in named:
         options += ["-o", each]
     return options
@@ -13430,6 +13439,7 @@ class FarHost(Debugging):
         self._tasks = []
         self._unsent, self._feeder = bytearray(), None
         self._noise, self._magic = 0, None
+        self._heard = 0.0  # when something came from there last
         self._said = collections.deque(maxlen=20)  # what came before the marker, and from ssh
         self._jobs = {}  # number: what takes its answers
         self._count = 0
@@ -13544,6 +13554,7 @@ class FarHost(Debugging):
     def _take_frame(self, text):
         import json
         self._debug(4, "%s> %s" % (self.name, self._text(text)))
+        self._heard = time.monotonic()
         try:
             frame = json.loads(text.decode("ascii"))
             take = self._jobs.get(frame.get("job"))
@@ -13597,6 +13608,10 @@ class FarHost(Debugging):
         """Send what waits, and signs of life, in a task."""
         due = time.monotonic() + BEAT
         while True:
+            if self.facts and time.monotonic() - self._heard > BEATS_MISSED and not self.trouble:
+                self._give_up("nothing was heard of it for %.0f seconds" % BEATS_MISSED)
+                if self.lost:
+                    self.lost(self.trouble)
             if self.facts and time.monotonic() >= due:
                 self._unsent += b"\n"
             if time.monotonic() >= due:
@@ -13696,6 +13711,8 @@ class FarHost(Debugging):
         if status == _TOO_OLD and self.python:
             return ("Python 3.6 or newer is needed, and there is %s (--ssh-python names another)"
                     % self.python)
+        if status == _NO_PYTHON and self.settings.ssh_python:
+            return "no %s there (--ssh-python)" % printable(self.settings.ssh_python)
         if status == _NO_PYTHON:
             return ("no Python 3 found there (python3, /usr/libexec/platform-python, ...;"
                     " --ssh-python names one)")
@@ -13721,7 +13738,8 @@ class FarHost(Debugging):
 
     def close(self):
         """Release everything, at once. What runs there ends by itself."""
-        for task in self._tasks:  # a descriptor may be another one's soon
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:  # a descriptor may be another one's soon
             self._loop.wake(task, IperfError(0))
         for process in filter(None, (self._process, self._configured)):
             for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
@@ -13785,7 +13803,9 @@ class FarServer:
         if settings.ssh_tunnel:
             self._local = self._free_port()
             self._port = self._port or 20000 + struct.unpack("!H", os.urandom(2))[0] % 40000
-            forward = ["-o", "ExitOnForwardFailure=yes", "-L",
+            # A connection that others share would go on listening.
+            forward = ["-o", "ExitOnForwardFailure=yes", "-o", "ControlMaster=no",
+                       "-o", "ControlPath=none", "-L",
                        "127.0.0.1:%d:127.0.0.1:%d" % (self._local, self._port)]
         self.host = FarHost(settings.ssh[0], settings, loop, emit, forward)
 
@@ -14001,9 +14021,13 @@ class ControlConnection(Debugging):
         names = [self.settings.client]
         others = self.settings.far["addresses"][1:] if self.settings.far else ()
         if others:
-            first = min(deadline, time.monotonic() + _FIRST_TRY)
-            with suppress(IperfError):
-                return (yield from self._race(task, names, first))
+            now = time.monotonic()
+            try:
+                return (yield from self._race(task, names,
+                                              now + min(_FIRST_TRY, (deadline - now) / 2)))
+            except IperfError as error:
+                if error.number != 103:
+                    raise
             names += others
         return (yield from self._race(task, names, deadline))
 
@@ -14400,6 +14424,8 @@ class Client(Driver):
                     self._loop.wake(task, Interrupted(self._stop_reason))
                 self._loop.run_once()
         finally:
+            if self._far_server and self._owns_server:
+                self._far_server.host.close()  # it needs the loop
             if self._owns_loop:
                 self._loop.close()
             else:
@@ -14697,8 +14723,6 @@ class Client(Driver):
         if self.test:
             self.test.close()
         self.control.close()
-        if self._far_server and self._owns_server:
-            self._far_server.host.close()
 
 
 ###############################################################################
@@ -15218,8 +15242,8 @@ class FarTest:
             if isinstance(frame.get(name), str):
                 with suppress(UnicodeError):
                     self._take(frame[name].encode("latin-1"), name == "err")
-        if isinstance(frame.get("status"), int):
-            self.status = frame["status"]
+        if type(frame.get("status")) is int:
+            self.status = frame["status"] if 0 <= frame["status"] < 256 else 1
 
     def stop(self):
         """Interrupt it, as Ctrl-C does."""
@@ -15241,7 +15265,7 @@ def far_client_settings(settings, place):
     its = settings.copy()
     # Files are this host's, and the server that is brought along knows no users.
     vars(its).update(ssh=(), mesh=None, ssh_dial_back=False, logfile=None, pidfile=None, html=None,
-                     username=None, password=None, rsa_public_key_path=None,
+                     timestamps=None, username=None, password=None, rsa_public_key_path=None,
                      far=place, client=place["addresses"][0], port=place["port"])
     return its
 
@@ -15289,6 +15313,10 @@ class FarDriver(Driver):
         try:
             while not task.done or self._events:
                 yield from self._take_events()
+                if task.done and task.error is not None and self.status is None:
+                    self.error = as_failure(task.error)
+                    self._tell_failure(self.error)
+                    continue
                 if task.done:
                     break
                 if self._stop_reason is not None and not self._told_stop:
@@ -15315,7 +15343,11 @@ class FarDriver(Driver):
 
     def _begin_hosts(self):
         """Begin the program on all hosts at a time, in a task. Raises IperfError of _miss()."""
-        tasks = [self._loop.spawn(host.start()) for host in self.hosts]
+        tasks, one_by_one = [], can_ask()  # two that ask at a time get each other's answers
+        for host in self.hosts:
+            tasks.append(self._loop.spawn(host.start()))
+            while one_by_one and not (tasks[-1].done or host.python):
+                yield from pause(0.005)
         while not all(task.done for task in tasks):
             yield from pause(0.005)
         for host, task in zip(self.hosts, tasks):
@@ -15349,7 +15381,11 @@ class FarDriver(Driver):
 
     def _fail(self, error):
         """Report what ended it."""
-        self.error, self.status = error, 1
+        self.error = error
+        self._tell_failure(error)
+
+    def _tell_failure(self, error):
+        self.status = 1
         if isinstance(error, Interrupted):
             text = line = interrupt_text("client", error.reason)
         else:
@@ -15550,13 +15586,16 @@ def mesh_cell(cell, output, status):
     cell = collections.OrderedDict(cell, marks=[])
     try:
         received, sent = end["sum_received"], end["sum_sent"]
-        cell["bits_per_second"] = float(received["bits_per_second"])
+        cell["bits_per_second"] = rate = float(received["bits_per_second"])
+        if not 0 <= rate < 1e18:
+            raise ValueError(rate)
         if isinstance(sent.get("retransmits"), int):
             cell["retransmits"] = sent["retransmits"]
         if "lost_percent" in end.get("sum", ()):
             cell["lost_percent"] = float(end["sum"]["lost_percent"])
         _add_times(cell, start, end)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        cell.pop("bits_per_second", None)
         if not error:
             error = "the client there printed no figures (status %d)" % status
     if error:
@@ -17635,7 +17674,7 @@ class MessageRenderer:
         if name == "far":
             return [event["data"]]
         if name == "relayed" and event["is_error"]:
-            return event["data"]
+            return [printable(line) for line in event["data"]]
         if name == "debug" and event["level"] <= self._debug:
             tag = test_tag(event) if self._named else ""
             return [tag + line for line in event["data"].split("\n")]
@@ -17692,7 +17731,7 @@ class RelayRenderer:
     def render(self, event):
         if event["event"] == "relayed":
             self._relays = True
-            return [] if event["is_error"] else event["data"]
+            return [] if event["is_error"] else [printable(line) for line in event["data"]]
         return [] if self._relays or event.get("relayed") else self._own.render(event)
 
 
@@ -19984,7 +20023,6 @@ class Printer:
             settings.debug, settings.diagnose or settings.max_clients > 1))
         self._daemon = settings.daemon
         self._text = output.log_is_text = not (settings.json or settings.json_stream)
-        self._stamps = self._text and not settings.relayed  # what comes from elsewhere has them
         self._catching_up = False  # a task writes what a reader did not take at once
         self._report = None
         if settings.html is not None:
@@ -20001,7 +20039,7 @@ class Printer:
         elif self._tells_progress:
             self._show_progress(event)
         try:
-            output.write(self._results.render(event), self._stamps)
+            output.write(self._results.render(event), self._text)
         except MemoryError:
             if not server:
                 raise
@@ -20200,7 +20238,8 @@ class FarEnd:
 
     def _watch(self):
         while time.monotonic() - self._heard < BEATS_MISSED:
-            yield from pause(1.0)
+            self._say()  # a sign of life
+            yield from pause(BEAT)
         self._over = True
 
     def _listen(self):
@@ -20767,7 +20806,7 @@ def start(settings, output):
             pidfile = Pidfile(settings.pidfile)
         if settings.logfile is not None:
             output.open_log(settings.logfile)
-        if settings.affinity is not None:
+        if settings.affinity is not None and not (settings.relayed or settings.crowd):
             set_affinity(settings.affinity[0])
         if settings.loopback or settings.ssh_dial_back:
             return run_loopback(settings, output)
