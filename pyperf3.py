@@ -13322,7 +13322,8 @@ _STARTING_TIME = 45.0  # seconds where nobody can
 _LOADING_TIME = 30.0  # seconds for a Python there to load this program
 BEAT, BEATS_MISSED = 2.0, 10.0  # seconds between two signs of life; without any it is over
 _ENDING_TIME = 2.0  # seconds for what runs there to end
-_MOST_NOISE = 1 << 20  # bytes that may come before the marker
+_MOST_NOISE = 1 << 20  # bytes that may come besides what is meant
+_SOME_NOISE = 1 << 16  # bytes of it that are looked at
 _LONGEST_LINE = 1 << 20  # bytes
 _FIRST_TRY = 3.0  # seconds for the likeliest address, if there are others
 
@@ -13576,7 +13577,7 @@ class FarHost(Debugging):
         return dict(cleaned, addresses=[each for each in texts[:16] if is_address(each)])
 
     def _take_noise(self, line):
-        if line.strip():
+        if line.strip() and self._noise < _SOME_NOISE:
             text = self._text(line)
             self._debug(1, "%s: %s" % (self.name, text))
             self._said.append(text)
@@ -13712,7 +13713,7 @@ class FarHost(Debugging):
             return ("Python 3.6 or newer is needed, and there is %s (--ssh-python names another)"
                     % self.python)
         if status == _NO_PYTHON and self.settings.ssh_python:
-            return "no %s there (--ssh-python)" % printable(self.settings.ssh_python)
+            return "no Python at %s there" % printable(self.settings.ssh_python)
         if status == _NO_PYTHON:
             return ("no Python 3 found there (python3, /usr/libexec/platform-python, ...;"
                     " --ssh-python names one)")

@@ -858,7 +858,7 @@ else:
 class Hostile(FarCase):
     """What comes from there is held against what may come, in bounded time and memory."""
 
-    HASTY = support.with_limits(_LOGIN_TIME=1.0, _LOADING_TIME=1.0, STEP_TIMEOUT=1.0)
+    HASTY = support.with_limits(_LOGIN_TIME=4.0, _LOADING_TIME=4.0, STEP_TIMEOUT=1.0)
 
     KINDS = (
         ("noise", r"the shell there prints without end: no end"),
