@@ -3639,6 +3639,12 @@ def host_addresses():
             if not each.startswith(("127.", "169.254.", "fe80:")) and each not in ("::1", "::")]
 
 
+def boot_id():
+    """Return what tells this machine, since it started, from all others (Linux), else ""."""
+    words = _read_words("/proc/sys/kernel/random/boot_id")
+    return words[0].decode("ascii", "replace") if words else ""
+
+
 def _addresses_of_devices():
     """Return the addresses of all devices, by Linux's rtnetlink. Raises OSError, struct.error."""
     found, kind = [], _RTM_GETADDR
@@ -13572,7 +13578,8 @@ class FarHost(Debugging):
         """Return what a far end told of itself, without what is of another kind than expected."""
         texts = facts.get("addresses")
         texts = [each for each in texts if isinstance(each, str)] if isinstance(texts, list) else []
-        cleaned = {name: printable(facts[name])[:100] for name in ("host", "version", "peer")
+        names = ("host", "version", "peer", "boot")
+        cleaned = {name: printable(facts[name])[:100] for name in names
                    if isinstance(facts.get(name), str)}
         return dict(cleaned, addresses=[each for each in texts[:16] if is_address(each)])
 
@@ -13663,8 +13670,12 @@ class FarHost(Debugging):
         if self._jobs.pop(job, None):
             self.tell(op="end", job=job)
 
-    def candidates(self):
-        """Return names and addresses of this host, the likeliest first, in a task."""
+    def candidates(self, boot, own):
+        """Return names and addresses of this host, the likeliest first, in a task.
+
+        boot, own: of the client's host: boot_id(), and addresses, behind which on another machine
+        there is somebody else (each host may have a bridge of the same address).
+        """
         if self.settings.ssh_address:
             return [self.settings.ssh_address]
         if self._address is None:  # it says so once
@@ -13672,7 +13683,10 @@ class FarHost(Debugging):
             if self._configured is not None:
                 known = yield from self._read_configuration()
             self._address = known or self.name.rpartition("@")[2]
-        return list(collections.OrderedDict.fromkeys([self._address] + self.facts["addresses"]))
+        theirs = self.facts["addresses"]
+        if boot and self.facts.get("boot", boot) != boot:
+            theirs = [each for each in theirs if each not in own]
+        return list(collections.OrderedDict.fromkeys([self._address] + theirs))
 
     def _read_configuration(self):
         """Return the address that ssh connects to, as it says itself, in a task; "" if unknown."""
@@ -13840,7 +13854,7 @@ class FarServer:
             self.host.emit("warning", "the data go through ssh: the figures are those of ssh, with"
                                       " its windows and its ciphers")
             return
-        addresses = yield from self.host.candidates()
+        addresses = yield from self.host.candidates(boot_id(), host_addresses())
         self._place = far_place(self.host, addresses, port, token)
 
 
@@ -15368,7 +15382,8 @@ class FarDriver(Driver):
         port = settings.port if "port" in settings.explicit else 0
         job, port = yield from server.serve(far_server_settings(settings), port, token,
                                             4 * settings.version4 or 6 * settings.version6)
-        addresses = yield from server.candidates()
+        addresses = yield from server.candidates(client.facts.get("boot"),
+                                                 client.facts["addresses"])
         try:
             return (yield from self._finish_test(client, far_client_settings(
                 settings, far_place(server, addresses, port, token)), take, limit))
@@ -20228,7 +20243,8 @@ class FarEnd:
         self._loop.spawn(self._watch())
         connection = os.environ.get("SSH_CONNECTION", "").split()
         addresses = connection[2:3] + host_addresses()
-        self._say(host=socket.gethostname(), version=__version__, peer="".join(connection[:1]),
+        self._say(host=socket.gethostname(), version=__version__, boot=boot_id(),
+                  peer="".join(connection[:1]),
                   addresses=list(collections.OrderedDict.fromkeys(addresses)))
         try:
             while not self._over:

@@ -909,6 +909,17 @@ class Hostile(FarCase):
                 self.assertLess(len(left.err), 1000)
         self.nothing_here()
 
+    def test_an_address_that_both_hosts_have_is_that_of_neither(self):
+        """A bridge of the same address leads to another server, which would be measured."""
+        far = pyperf3.FarHost("user@db1", pyperf3.Settings(ssh="db1"), None, None)
+        far.facts = {"addresses": ["172.17.0.1", "192.0.2.7"], "boot": "there"}
+        for boot, wanted in (("here", ["db1", "192.0.2.7"]),
+                             ("there", ["db1", "172.17.0.1", "192.0.2.7"]),
+                             ("", ["db1", "172.17.0.1", "192.0.2.7"])):
+            with self.subTest(boot=boot), self.assertRaises(StopIteration) as end:
+                next(far.candidates(boot, ["172.17.0.1", "192.0.2.1"]))
+            self.assertEqual(end.exception.value, wanted)
+
     def test_addresses_of_all_kinds(self):
         for addresses in ("7", "{}", "[7]", '["-x", "a b", "::1%", "999.1.1.1"]', "null",
                           '[[["x"]]]'):
