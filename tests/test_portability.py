@@ -808,8 +808,9 @@ pyperf3.main(["pyperf3", "-c", "127.0.0.1"])
                 " threading.active_count(), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)")
         left = support.run((sys.executable, "-B", "-c", code),
                            env=support.environment(PYTHONPATH=support.LIBRARY))
-        self.assertEqual(left.out, "['Client', 'IPerf3', 'IperfError', 'Server', 'Settings',"
-                                   " 'Survey', 'TestResult', 'main'] 1 True\n")
+        self.assertEqual(left.out, "['Client', 'HostToHost', 'IPerf3', 'IperfError', 'Mesh',"
+                                   " 'Server', 'Settings', 'Survey', 'TestResult', 'main'] 1 True"
+                                   "\n")
 
     def test_events_come_one_by_one(self):
         server, port = support.start_server(support.OURS, "-1")

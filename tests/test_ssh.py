@@ -580,16 +580,23 @@ class Ends(FarCase):
 
     def test_while_it_begins(self):
         host = self.host(files={".bashrc": "sleep 0.3\n"})
-        for wait in (0.1, 0.3, 0.5, 0.7, 0.9):
+        for wait in (0.0, 0.2, 0.4, 0.6, 0.8):
             with self.subTest(wait=wait):
                 running = self.enter(support.Program(
                     PROGRAM + self.words(host) + LIVELY, start_new_session=True))
+                # As long as Python compiles the file its own handler is there.
+                support.wait_until(lambda: self.name_of(running.pid) == "pyperf3.py", "a start")
                 time.sleep(wait)
                 os.killpg(running.pid, signal.SIGINT)
                 left = running.finish(20.0)
                 self.assertNotIn("Traceback", left.err)
                 host.wait_until_clean(SOON)
                 self.nothing_here()
+
+    @staticmethod
+    def name_of(pid):
+        with open("/proc/%d/comm" % pid) as file:
+            return file.read().strip()
 
     def test_a_client_that_is_killed(self):
         host = self.host()
