@@ -1326,6 +1326,11 @@ class Settings:
         return self.mesh or self.ssh
 
     @property
+    def wanted_port(self):
+        """The port that -p names, 0 if it names none."""
+        return self.port if "port" in self.explicit else 0
+
+    @property
     def many_hosts(self):
         return len(self.hosts) > 1
 
@@ -2515,6 +2520,11 @@ def open_payload(path, writing=False):
     return handle
 
 
+def _trusted_users():
+    """Return the numbers of those whose links are followed: this user, and root."""
+    return getattr(os, "geteuid", lambda: 0)(), 0
+
+
 def open_safely(path, flags, number, mode):
     """Return a file like open_unblocked(), but none that another user could have put there.
 
@@ -2522,7 +2532,7 @@ def open_safely(path, flags, number, mode):
     one with another name elsewhere: a program of root's would write where they point it to.
     Raises IperfError `number`.
     """
-    mine = (getattr(os, "geteuid", lambda: 0)(), 0)
+    mine = _trusted_users()
     try:
         if not (os.path.islink(path) and os.lstat(path).st_uid in mine):
             flags |= getattr(os, "O_NOFOLLOW", 0)
@@ -2549,8 +2559,7 @@ def _folder_of(path):
     Through a symbolic link of one's own, but not through another user's: see open_safely().
     Raises OSError.
     """
-    mine = (getattr(os, "geteuid", lambda: 0)(), 0)
-    if os.path.islink(path) and os.lstat(path).st_uid not in mine:
+    if os.path.islink(path) and os.lstat(path).st_uid not in _trusted_users():
         raise OSError(errno.ELOOP, "it is a symbolic link of another user")
     path = os.path.realpath(path)
     if os.path.isdir(path):
@@ -8103,6 +8112,39 @@ def pause(seconds):
     yield Wait(None, 0, time.monotonic() + seconds)
 
 
+def await_tasks(tasks):
+    """Wait in a task until all these have ended."""
+    while not all(task.done for task in tasks):
+        yield from pause(0.005)
+
+
+def read_some(descriptor, count):
+    """Read what comes next on a non-blocking descriptor, at most so many bytes, in a task.
+
+    b"" is its end, however it ended.
+    """
+    while True:
+        try:
+            return os.read(descriptor, count)
+        except BlockingIOError:
+            yield Wait(descriptor, READ, None)
+        except OSError:
+            return b""
+
+
+class Lines:
+    """Bytes to lines, as they come. rest: those of a line that is not complete yet."""
+
+    def __init__(self):
+        self.rest = b""
+
+    def add(self, data):
+        """Return the lines that are complete now, without their ends."""
+        lines = (self.rest + data).split(b"\n")
+        self.rest = lines.pop()
+        return lines
+
+
 def read_exactly(sock, count, deadline, fail):
     """Read `count` bytes from a non-blocking socket, in a task; returns them (a bytearray).
 
@@ -8552,6 +8594,21 @@ class Document:
         """Return the document so far, members in iperf3's order."""
         return collections.OrderedDict((name, self._members[name]) for name in self._ORDER
                                        if name in self._members)
+
+
+# The events that tell what several tests come to.
+OF_SEVERAL = frozenset(("diagnose", "mesh"))
+
+
+def whole_document(event):
+    """Return the document of several tests, of the event that tells what they come to.
+
+    Its one member has the event's name; it is `whole`, if that is more than the event's data.
+    """
+    document = collections.OrderedDict(((event["event"], event.get("whole", event["data"])),))
+    if event["error"] is not None:
+        document["error"] = event["error"]
+    return document
 
 
 class Transcript:
@@ -13290,6 +13347,23 @@ class Driver(Debugging):
         while self._events:
             yield self._events.popleft()
 
+    def _document_of(self, name):
+        """Run to the end; return the document of the event of this name, None if none came."""
+        document = None
+        for event in self:
+            if event["event"] == name:
+                document = whole_document(event)
+        return document
+
+    def _result(self, document):
+        """Return a document, or raise the IperfError that ended the run, with the document."""
+        if isinstance(self.error, Interrupted):
+            self.error = IperfError(119, self.error.reason)
+        if self.error is not None:
+            self.error.document = document
+            raise self.error
+        return document
+
 
 ###############################################################################
 # ssh #########################################################################
@@ -13440,7 +13514,7 @@ class FarHost(Debugging):
         self.trouble = None  # the IperfError that tells why it is gone
         self.lost = None  # called with it, if it is gone while it is needed
         self._loop, self._forward = loop, forward
-        self._marker = to_bytes("".join("%02x" % byte for byte in bytearray(os.urandom(12))))
+        self._marker = to_bytes(os.urandom(12).hex())
         self._process = self._configured = None
         self._address = None  # by which ssh calls it, once it is known
         self._tasks = []
@@ -13464,7 +13538,7 @@ class FarHost(Debugging):
         yield from self._await(lambda: self._magic, _STARTING_TIME if batch else _LOGIN_TIME)
         if is_compiled:
             from importlib.util import MAGIC_NUMBER
-            if self._magic != to_bytes("".join("%02x" % byte for byte in bytearray(MAGIC_NUMBER))):
+            if self._magic != to_bytes(MAGIC_NUMBER.hex()):
                 raise self._error("Python %s there cannot read what this one has compiled, and the"
                                   " source came through a pipe: start it from a file" % self.python)
         data = zlib.compress(source, 1)
@@ -13518,21 +13592,12 @@ class FarHost(Debugging):
 
     def _read(self, descriptor, take, end=None):
         """Hand each line that comes to take(bytes), until the end of file, in a task."""
-        rest = bytearray()
+        lines = Lines()
         while True:
-            try:
-                data = os.read(descriptor, 65536)
-            except BlockingIOError:
-                yield Wait(descriptor, READ, None)
-                continue
-            except OSError:
-                data = b""
-            rest += data
-            lines = rest.split(b"\n")
-            rest = lines.pop() if data else b""
-            for line in lines:
-                take(bytes(line))
-            if len(rest) > _LONGEST_LINE:
+            data = yield from read_some(descriptor, 65536)
+            for line in lines.add(data or b"\n"):  # the last one may have no end
+                take(line)
+            if len(lines.rest) > _LONGEST_LINE:
                 self._give_up("what came from there is not what this program says")
             if not data or self.trouble:
                 break
@@ -13608,6 +13673,12 @@ class FarHost(Debugging):
     def _give_up(self, text):
         self.trouble = self.trouble or self._error(text)
 
+    def _lose(self, text):
+        """Give it up, and tell who needs it."""
+        self._give_up(text)
+        if self.lost and self.facts:
+            self.lost(self.trouble)
+
     def _send(self, data):
         self._unsent += data
         self._loop.wake(self._feeder)
@@ -13616,14 +13687,12 @@ class FarHost(Debugging):
         """Send what waits, and signs of life, in a task."""
         due = time.monotonic() + BEAT
         while True:
-            if self.facts and time.monotonic() - self._heard > BEATS_MISSED and not self.trouble:
-                self._give_up("nothing was heard of it for %.0f seconds" % BEATS_MISSED)
-                if self.lost:
-                    self.lost(self.trouble)
-            if self.facts and time.monotonic() >= due:
-                self._unsent += b"\n"
-            if time.monotonic() >= due:
-                due = time.monotonic() + BEAT
+            now = time.monotonic()
+            if self.facts and now - self._heard > BEATS_MISSED and not self.trouble:
+                self._lose("nothing was heard of it for %.0f seconds" % BEATS_MISSED)
+            if now >= due:
+                due = now + BEAT
+                self._unsent += b"\n" * bool(self.facts)
             try:
                 while self._unsent:
                     del self._unsent[:os.write(descriptor, self._unsent[:65536])]
@@ -13637,7 +13706,6 @@ class FarHost(Debugging):
 
     def begin(self, take, **request):
         """Ask for a job; take: called with each answer, a dict. Returns the job's number."""
-        import json
         self._count += 1
         self._jobs[self._count] = take
         self.tell(job=self._count, **request)
@@ -13650,14 +13718,13 @@ class FarHost(Debugging):
         self._debug(4, "%s< %s" % (self.name, text))
         self._send(to_bytes(text) + b"\n")
 
-    def serve(self, settings, port, token, family):
+    def serve(self, port, token):
         """Begin a server there, in a task; returns (job, port). Raises IperfError 921.
 
-        settings: of the server; token: what the cookies of its clients begin with.
+        port: 0 for any; token: what the cookies of its clients begin with.
         """
-        answers = []
-        job = self.begin(answers.append, op="serve", settings=settings.to_json(), port=port,
-                         token=token, family=family)
+        answers, settings = [], far_server_settings(self.settings, token)
+        job = self.begin(answers.append, op="serve", settings=settings.to_json(), port=port)
         yield from self._await(lambda: answers, STEP_TIMEOUT)
         port = answers[0].get("port")
         if type(port) is not int or not 0 < port < 65536:  # True is no port
@@ -13704,13 +13771,15 @@ class FarHost(Debugging):
 
     def _end(self):
         """Find out why it is gone, in a task."""
+        yield from self._await_exit()
+        yield from pause(0.02)  # for the last words
+        self._lose(self._why(self._process.poll()))
+
+    def _await_exit(self):
+        """Give the command here some time to end, in a task."""
         limit = time.monotonic() + _ENDING_TIME
         while self._process.poll() is None and time.monotonic() < limit:
-            yield from pause(0.005)
-        yield from pause(0.02)  # for the last words
-        self._give_up(self._why(self._process.poll()))
-        if self.lost and self.facts:
-            self.lost(self.trouble)
+            yield from pause(0.003)
 
     def _why(self, status):
         """Return why a far end is gone. status: of the command, None if it does not end."""
@@ -13746,9 +13815,7 @@ class FarHost(Debugging):
         self._loop.wake(self._feeder, IperfError(0))
         with suppress(OSError):
             self._process.stdin.close()
-        limit = time.monotonic() + _ENDING_TIME
-        while self._process.poll() is None and time.monotonic() < limit:
-            yield from pause(0.003)
+        yield from self._await_exit()
         self.close()
 
     def close(self):
@@ -13799,11 +13866,14 @@ def described(place, address):
     return told
 
 
-def far_server_settings(settings):
-    """Return the Settings of the server that a client brings along."""
-    return Settings(server=True, one_off=not settings.diagnose, threads=settings.threads,
-                    interval=settings.interval, verbose=settings.verbose, format=settings.format,
-                    json=settings.json, json_stream=settings.json_stream)
+def far_server_settings(settings, token):
+    """Return the Settings of the server that a client brings along. token: None for none."""
+    its = Settings(server=True, one_off=not settings.diagnose, threads=settings.threads,
+                   interval=settings.interval, verbose=settings.verbose, format=settings.format,
+                   json=settings.json, json_stream=settings.json_stream,
+                   version4=settings.version4, version6=settings.version6)
+    its.far = token and {"token": token}
+    return its
 
 
 class FarServer:
@@ -13811,11 +13881,11 @@ class FarServer:
 
     def __init__(self, settings, loop, emit):
         """settings, emit: the client's."""
-        self._settings, self._loop = settings, loop
+        self._loop, self._tunnels = loop, settings.ssh_tunnel
         self._place = None
-        self._local = self._port = settings.port if "port" in settings.explicit else 0
+        self._local = self._port = settings.wanted_port
         forward = []
-        if settings.ssh_tunnel:
+        if self._tunnels:
             self._local = self._free_port()
             self._port = self._port or 20000 + struct.unpack("!H", os.urandom(2))[0] % 40000
             # A connection that others share would go on listening.
@@ -13845,11 +13915,10 @@ class FarServer:
         settings.far = self._place
 
     def _begin(self):
-        token, ours = make_token(), self._settings
+        token = make_token()
         yield from self.host.start()
-        _, port = yield from self.host.serve(far_server_settings(ours), self._port, token,
-                                             4 * ours.version4 or 6 * ours.version6)
-        if ours.ssh_tunnel:
+        _, port = yield from self.host.serve(self._port, token)
+        if self._tunnels:
             self._place = dict(far_place(self.host, ["127.0.0.1"], self._local, token), tunnel=True)
             self.host.emit("warning", "the data go through ssh: the figures are those of ssh, with"
                                       " its windows and its ciphers")
@@ -14007,7 +14076,6 @@ class ControlConnection(Debugging):
 
     def _connect(self, task, test, deadline, limit):
         settings, figures, self._until = self.settings, test.own, deadline
-        self._begin = time.monotonic()
         self.address, sock = yield from self._reach_any(task, deadline)
         self.sock = sock
         begin = self._begin
@@ -14456,12 +14524,7 @@ class Client(Driver):
         document = Document()
         for event in self:
             document.add(event)
-        if isinstance(self.error, Interrupted):
-            self.error = IperfError(119, self.error.reason)
-        if self.error is not None:
-            self.error.document = document.members()
-            raise self.error
-        return document.members()
+        return self._result(document.members())
 
     # The conversation, step by step
 
@@ -14760,7 +14823,7 @@ SURVEY_TESTS = (
     SurveyTest("down", ("down",), {"reverse": True, "min_mtu": None}),
     SurveyTest("both", ("up", "down"), {"bidirectional": True, "min_mtu": None}),
 )
-_OF_EACH = {"diagnose": False, "loopback": False, "verdict": True, "latency": True}  # and no more
+_OF_EACH = {"diagnose": False, "loopback": False, "verdict": True, "latency": True}
 
 Surveyed = collections.namedtuple("Surveyed", "test document error gone")
 Surveyed.__doc__ = """A SurveyTest that ran: its document, as -J prints it.
@@ -14845,14 +14908,7 @@ class Survey(Driver):
 
         Raises IperfError, with the results so far in its `document`, if a test failed.
         """
-        document = None
-        for event in self:
-            if event["event"] == "diagnose":
-                document = survey_document(event)
-        if self.error is not None:
-            self.error.document = document
-            raise self.error
-        return document
+        return self._result(self._document_of("diagnose"))
 
     def _pause(self):
         """Let some time pass before the next test."""
@@ -14894,22 +14950,13 @@ class Survey(Driver):
 
     def _report(self):
         summary = summarize_survey(self.settings, self._ran)
-        self.emit("diagnose", summary, tests=self._ran,
+        phases = [collections.OrderedDict((("name", ran.test.name), ("document", ran.document)))
+                  for ran in self._ran]
+        whole = collections.OrderedDict((("host", summary["host"]), ("port", summary["port"]),
+                                         ("phases", phases), ("summary", summary)))
+        self.emit("diagnose", summary, whole=whole,
                   error=None if self.error is None else error_text(self.error))
         self.emit("done", None, ok=self.error is None)
-
-
-def survey_document(event):
-    """Return the document of a survey, of its `diagnose` event."""
-    document = collections.OrderedDict()
-    document["diagnose"] = collections.OrderedDict((
-        ("host", event["data"]["host"]), ("port", event["data"]["port"]),
-        ("phases", [collections.OrderedDict((("name", ran.test.name), ("document", ran.document)))
-                    for ran in event["tests"]]),
-        ("summary", event["data"])))
-    if event["error"] is not None:
-        document["error"] = event["error"]
-    return document
 
 
 # What the tests come to.
@@ -15234,9 +15281,8 @@ class Advice:
 
 MESH_SECONDS = 5  # of each test, unless -t says otherwise
 _CELL_TIME = 45.0  # seconds that a pair may take beyond its test
-_SLOW_CELL = 0.8  # of the median of all
+_SLOW_CELL = 0.8  # of what is usual
 _ASYMMETRIC = 0.8  # of the other direction's
-_SLOW_HOST = 0.8  # of the median of all, the best cell of a host
 _MOST_OUTPUT = 64 * 1024 * 1024  # bytes that a client may print
 
 
@@ -15292,24 +15338,6 @@ def turn_around(settings):
     settings.min_bitrate = tuple((rate, other[way]) for rate, way in settings.min_bitrate)
 
 
-class Lines:
-    """Bytes to lines of text, as they come."""
-
-    def __init__(self):
-        self._rest = b""
-
-    def add(self, data):
-        """Return the lines that are complete now."""
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
-        return [line.decode("utf-8", "surrogateescape") for line in lines]
-
-    def close(self):
-        """Return what is left."""
-        rest, self._rest = self._rest, b""
-        return [rest.decode("utf-8", "surrogateescape")] if rest else []
-
-
 class FarDriver(Driver):
     """What tests between other hosts share: the hosts, a task that runs, a way to stop.
 
@@ -15329,8 +15357,7 @@ class FarDriver(Driver):
             while not task.done or self._events:
                 yield from self._take_events()
                 if task.done and task.error is not None and self.status is None:
-                    self.error = as_failure(task.error)
-                    self._tell_failure(self.error)
+                    self._tell_failure(as_failure(task.error))
                     continue
                 if task.done:
                     break
@@ -15352,9 +15379,7 @@ class FarDriver(Driver):
             yield from self._test_all()
         except Exception as error:
             self._fail(as_failure(error))
-        tasks = [self._loop.spawn(host.finish()) for host in self.hosts]
-        while not all(task.done for task in tasks):
-            yield from pause(0.005)
+        yield from await_tasks([self._loop.spawn(host.finish()) for host in self.hosts])
 
     def _begin_hosts(self):
         """Begin the program on all hosts at a time, in a task. Raises IperfError of _miss()."""
@@ -15363,8 +15388,7 @@ class FarDriver(Driver):
             tasks.append(self._loop.spawn(host.start()))
             while one_by_one and not (tasks[-1].done or host.python):
                 yield from pause(0.005)
-        while not all(task.done for task in tasks):
-            yield from pause(0.005)
+        yield from await_tasks(tasks)
         for host, task in zip(self.hosts, tasks):
             if task.error is not None:
                 self._miss(host, as_failure(task.error))
@@ -15379,9 +15403,7 @@ class FarDriver(Driver):
         take: of FarTest. Raises IperfError 921.
         """
         token = make_token()
-        port = settings.port if "port" in settings.explicit else 0
-        job, port = yield from server.serve(far_server_settings(settings), port, token,
-                                            4 * settings.version4 or 6 * settings.version6)
+        job, port = yield from server.serve(settings.wanted_port, token)
         addresses = yield from server.candidates(client.facts.get("boot"),
                                                  client.facts["addresses"])
         try:
@@ -15397,20 +15419,24 @@ class FarDriver(Driver):
 
     def _fail(self, error):
         """Report what ended it."""
-        self.error = error
         self._tell_failure(error)
 
     def _tell_failure(self, error):
-        self.status = 1
+        """Report what ended it, and that nothing else is known."""
+        self.error, self.status = error, 1
+        self.emit("version", first_facts())
+        self._emit_error(error)
+        self.emit("end", {})
+        self.emit("done", None, ok=False)
+
+    def _emit_error(self, error):
+        """Report an error; returns its text."""
         if isinstance(error, Interrupted):
             text = line = interrupt_text("client", error.reason)
         else:
-            text = error_text(error)
-            line = with_remark(error)
-        self.emit("version", first_facts())
+            text, line = error_text(error), with_remark(error)
         self.emit("error", text, line=line, first=text, server=False)
-        self.emit("end", {})
-        self.emit("done", None, ok=False)
+        return text
 
 
 class HostToHost(FarDriver):
@@ -15423,7 +15449,7 @@ class HostToHost(FarDriver):
         """place: of a server of this program's on this host (--ssh-dial-back)."""
         FarDriver.__init__(self, settings, loop)
         self._place = place
-        self._lines = Lines(), Lines()
+        self._lines = Lines(), Lines()  # of both outputs
 
     def _interrupt(self, task):
         if self._test is not None and self._test.status is None:
@@ -15445,15 +15471,13 @@ class HostToHost(FarDriver):
             turn_around(settings)
             self.status = yield from self._finish_test(self.hosts[0], settings, self._relay)
         for is_error, lines in enumerate(self._lines):
-            self._tell(lines.close(), bool(is_error))
+            self._tell(filter(None, [lines.rest]), bool(is_error))
         self.emit("done", None, ok=not self.status, relayed=True)
 
     def _dial_back_place(self):
         """Return the place of the server here, as it may be called there."""
         wanted, peer = self.settings.ssh_address, self.hosts[0].facts.get("peer", "")
-        names = [wanted] if wanted else [each for each in [peer] if is_address(each)]
-        if not wanted:
-            names += host_addresses()
+        names = [wanted] if wanted else [peer] * is_address(peer) + host_addresses()
         return dict(self._place, name="here", addresses=list(collections.OrderedDict.fromkeys(
             names)))
 
@@ -15461,8 +15485,9 @@ class HostToHost(FarDriver):
         self._tell(self._lines[is_error].add(data), is_error)
 
     def _tell(self, lines, is_error):
-        if lines:
-            self.emit("relayed", lines, is_error=is_error)
+        texts = [line.decode("utf-8", "surrogateescape") for line in lines]
+        if texts:
+            self.emit("relayed", texts, is_error=is_error)
 
 
 class Mesh(FarDriver):
@@ -15484,28 +15509,15 @@ class Mesh(FarDriver):
 
         Raises IperfError, with the results so far in its `document`, if it ended early.
         """
-        document = None
-        for event in self:
-            if event["event"] == "mesh":
-                document = mesh_document(event)
-        if self.error is not None:
-            error = self.error
-            if isinstance(error, Interrupted):
-                error = IperfError(119, error.reason)
-            error.document = document
-            raise error
-        return document
+        return self._result(self._document_of("mesh"))
 
     def _miss(self, host, error):
         text = error.reason() or error_text(error)
         before = host.name + ": "
         self._missing[host.name] = text[len(before):] if text.startswith(before) else text
 
-    def _pairs(self):
-        return [(one, other) for one in self.hosts for other in self.hosts if one is not other]
-
     def _test_all(self):
-        pairs, settings = self._pairs(), self._cell_settings()
+        pairs, settings = list(itertools.permutations(self.hosts, 2)), self._cell_settings()
         usable = [pair for pair in pairs if not self._trouble_of(*pair)]
         self.emit("announce", {"pairs": len(usable), "seconds": settings.time + settings.omit,
                                "hosts": [host.name for host in self.hosts],
@@ -15560,12 +15572,7 @@ class Mesh(FarDriver):
 
     def _report(self, error=None):
         self.error = error
-        text = None
-        if error is not None:
-            text = (interrupt_text("client", error.reason) if isinstance(error, Interrupted)
-                    else error_text(error))
-            self.emit("error", text, line=text if isinstance(error, Interrupted)
-                      else with_remark(error), first=text, server=False)
+        text = None if error is None else self._emit_error(error)
         hosts = [collections.OrderedDict(
             (("name", host.name), ("python", host.python),
              ("version", host.facts.get("version")),
@@ -15576,14 +15583,6 @@ class Mesh(FarDriver):
         self.emit("done", None, ok=error is None)
         failed = error is not None or 1 in self._statuses or not self.cells
         self.status = 1 if failed else max(self._statuses)
-
-
-def mesh_document(event):
-    """Return the document of a mesh, of its `mesh` event."""
-    document = collections.OrderedDict((("mesh", event["data"]),))
-    if event["error"] is not None:
-        document["error"] = event["error"]
-    return document
 
 
 # What the tests come to.
@@ -17699,13 +17698,13 @@ class MessageRenderer:
         return self._errors if name == "done" else []
 
 
-class SurveyJsonRenderer:
-    """The document of --diagnose, as `-J` prints it."""
+class WholeJsonRenderer:
+    """The document of several tests, --diagnose or --mesh, as `-J` prints it."""
 
     def render(self, event):
-        if event["event"] != "diagnose":
+        if event["event"] not in OF_SEVERAL:
             return []
-        return [escape_steering(encode_json(survey_document(event), 0))]
+        return [escape_steering(encode_json(whole_document(event), 0))]
 
 
 class SurveyStreamRenderer(JsonStreamRenderer):
@@ -17715,7 +17714,7 @@ class SurveyStreamRenderer(JsonStreamRenderer):
         """full: print the whole document behind it."""
         JsonStreamRenderer.__init__(self)
         self._tests = PerTest(JsonStreamRenderer)
-        self._whole = SurveyJsonRenderer() if full else None
+        self._whole = WholeJsonRenderer() if full else None
 
     def render(self, event):
         if event["event"] != "diagnose":
@@ -17732,7 +17731,7 @@ def make_survey_renderer(settings, told, text=SurveyTextRenderer):
     if settings.json_stream:
         return SurveyStreamRenderer(settings.json_stream_full_output)
     if settings.json:
-        return SurveyJsonRenderer()
+        return WholeJsonRenderer()
     return text(settings.verbose, settings.format, settings.title, told)
 
 
@@ -17749,15 +17748,6 @@ class RelayRenderer:
             self._relays = True
             return [] if event["is_error"] else [printable(line) for line in event["data"]]
         return [] if self._relays or event.get("relayed") else self._own.render(event)
-
-
-class MeshJsonRenderer:
-    """The document of --mesh, as `-J` prints it."""
-
-    def render(self, event):
-        if event["event"] != "mesh":
-            return []
-        return [escape_steering(encode_json(mesh_document(event), 0))]
 
 
 # Of -f, the unit and the bits in it; "a": whatever fits.
@@ -17842,7 +17832,7 @@ class MeshTextRenderer:
                   for column in range(len(rows[0]))]
         return ["  ".join([row[0].ljust(widths[0])] + [
             # What marks a number stands behind its column.
-            each.rjust(width) if not each.endswith("!") else each.rjust(width + 1)[:width + 1]
+            each.rjust(width + each.endswith("!"))
             for each, width in zip(row[1:], widths[1:])]).replace("!  ", "! ").rstrip()
                 for row in rows]
 
@@ -17867,7 +17857,7 @@ class MeshTextRenderer:
 def make_mesh_renderer(settings, told):
     """Return what renders the events of a Mesh. told: of MeshTextRenderer."""
     if settings.json:
-        return MeshJsonRenderer()
+        return WholeJsonRenderer()
     return MeshTextRenderer(settings.format, told, settings.verdict)
 
 
@@ -19447,10 +19437,8 @@ class ReportFile:
     def add(self, event):
         """Take an event in; write the page if it is the last. Raises IperfError 930."""
         name = event["event"]
-        if name == "diagnose":
-            self._whole = survey_document(event)
-        elif name == "mesh":
-            self._whole = mesh_document(event)
+        if name in OF_SEVERAL:
+            self._whole = whole_document(event)
         if "phase" in event:
             return
         self._document.add(event)
@@ -20116,7 +20104,7 @@ class Loopback:
         self.token = None
         if settings.ssh_dial_back:  # others may reach it, too
             self.host, self.token = None, make_token()
-        port = settings.port if self.token and "port" in settings.explicit else 0
+        port = settings.wanted_port if self.token else 0
         self._listener = open_listener(self.host, port, families(settings) if self.token else
                                        _AF_INET6 if settings.version6 else socket.AF_INET)
         self.port = self._listener.getsockname()[1]
@@ -20132,8 +20120,7 @@ class Loopback:
 
     def _make_server(self):
         ours = self._settings
-        settings = far_server_settings(ours)
-        settings.far = self.token and {"token": self.token}
+        settings = far_server_settings(ours, self.token)
         return Server(settings, self._listener,
                       lambda: TextRenderer(ours.verbose, ours.format).render)
 
@@ -20261,25 +20248,13 @@ class FarEnd:
 
     def _listen(self):
         """Take requests, in a task."""
-        rest = bytearray()
-        while True:
-            try:
-                data = os.read(0, 65536)
-            except BlockingIOError:
-                yield Wait(0, READ, None)
-                continue
-            except OSError:
-                data = b""
+        lines, data = Lines(), b"\n"
+        while data:
+            data = yield from read_some(0, 65536)
             self._heard = time.monotonic()
-            rest += data
-            lines = rest.split(b"\n")
-            rest = lines.pop()
-            for line in lines:
-                if line:
-                    self._take(bytes(line))
-            if not data:
-                self._over = True
-                return
+            for line in filter(None, lines.add(data)):
+                self._take(line)
+        self._over = True
 
     def _take(self, line):
         import json
@@ -20301,12 +20276,9 @@ class FarEnd:
 
     def _begin_serve(self, number, request):
         """Begin a server."""
-        families = {4: socket.AF_INET, 6: _AF_INET6}
-        listener = open_listener(None, request["port"], families.get(request["family"],
-                                                                     socket.AF_UNSPEC))
-        port = listener.getsockname()[1]
         settings = Settings.from_json(request["settings"])
-        settings.far = {"token": request["token"]}
+        listener = open_listener(None, request["port"], families(settings))
+        port = listener.getsockname()[1]
 
         def make_server():
             return Server(settings, listener,
@@ -20326,7 +20298,8 @@ class FarEnd:
         """Tell what a client prints, and its status, in a task."""
         tasks = [self._loop.spawn(self._relay(number, name, descriptor))
                  for name, descriptor in program.outputs]
-        while not all(task.done for task in tasks) or program.poll() is None:
+        yield from await_tasks(tasks)
+        while program.poll() is None:
             yield from pause(0.005)
         if self._jobs.pop(number, None):
             program.end()
@@ -20337,11 +20310,7 @@ class FarEnd:
             while True:
                 while len(self._unsent) > 4 * _RELAYED:
                     yield from pause(0.01)
-                try:
-                    data = os.read(descriptor, _RELAYED)
-                except BlockingIOError:
-                    yield Wait(descriptor, READ, None)
-                    continue
+                data = yield from read_some(descriptor, _RELAYED)
                 if not data:
                     return
                 self._say(job=number, **{name: data.decode("latin-1")})

@@ -427,20 +427,20 @@ class Errors(FarCase):
         left = support.run(PROGRAM + ("--ssh-command", " ".join(ssh), "--ssh", "db1"))
         self.fails(left, self.FAR % r"db1: ssh failed \(status 255\): .*Connection refused.*")
 
-    def test_ssh_is_not_let_in(self):
+    def without(self, name):
+        """Return what the program leaves where a file of the host's is empty."""
         host = self.host()
         words = self.words(host)
-        with open(os.path.join(host.folder, "authorized_keys"), "w"):
+        with open(os.path.join(host.folder, name), "w"):
             pass
-        self.fails(support.run(PROGRAM + words),
+        return support.run(PROGRAM + words)
+
+    def test_ssh_is_not_let_in(self):
+        self.fails(self.without("authorized_keys"),
                    self.FAR % r"db1: ssh failed \(status 255\): .*Permission denied.*")
 
     def test_the_key_of_the_host_is_another(self):
-        host = self.host()
-        words = self.words(host)
-        with open(os.path.join(host.folder, "known_hosts"), "w"):
-            pass
-        self.fails(support.run(PROGRAM + words),
+        self.fails(self.without("known_hosts"),
                    self.FAR % r"db1: ssh failed \(status 255\): .*verification failed.*")
 
     def test_a_name_that_is_none(self):
