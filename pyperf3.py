@@ -30,7 +30,8 @@ Sections (each uses only what stands above it):
     constants       numbers of the protocol and limits
     errors          IperfError and iperf3's numbered texts
     units           sizes and rates, read and printed
-    settings        the table of options, and Settings
+    options         the table of options, and how arguments are read
+    settings        what goes together, and Settings
     wire            bytes to values and back, without sockets
     system          processes, memory, CPU time, descriptors, files
     sockets         socket options, listeners
@@ -61,6 +62,8 @@ Sections (each uses only what stands above it):
     admission       what a server's tests share: listener, places, turns, calls
     server          the server's side of the protocol
     renderers       events to text, JSON and JSON stream
+    csv             events to rows of figures
+    metrics         documents to Prometheus' text format
     plot            text with bars, and lines of figures over time
     charts          figures over time as SVG, and text as XML
     panels          what a document tells over time, as charts
@@ -210,6 +213,8 @@ CONNECT_DELAY = 0.25  # of silence, after which a name's next address is tried, 
 REOPEN_TIME = 0.3  # after its beginning, in which a connection may meet a listener in between
 REOPEN_DELAY = 0.05  # before that is tried again
 RETRY_DELAY, LONGEST_RETRY_DELAY = 0.1, 2.0  # before the tries of --wait: it doubles each time
+REPEAT_WAIT = 60.0  # for a busy server, of each test of --repeat, if no more is said
+REPEAT_PAUSE = 1.0  # before the next one of them, if one has failed
 LAST_TRY = 1.0  # that the last of them may take, which begins when the time is up
 FILE_TIMEOUT = 10.0  # for the rest of a file (-F) to arrive
 CLOSING_TIMEOUT = 2.0  # for the other side's end of file; iperf3 waits 10
@@ -225,6 +230,7 @@ MAX_REJECTIONS = 10  # lines a second about connections that are no test's
 MAX_CALLS = 4  # of threads that use a key, say, at a time
 MAX_TOKEN = 2048  # bytes; of a key of 16384 bits
 MAX_CLIENTS = 1000  # of --max-clients
+STDOUT = "-"  # of --csv, where no file is named
 MAX_INITIAL_WINDOW = 10000  # packets, of --quic-iw
 MAX_PROBE_CLASSES = 2  # of --probe-dscp
 MAX_PROBE_RATE = 1000  # probes a second of a test, which a server answers
@@ -387,6 +393,11 @@ ERRORS = {
     924: "--ssh-tunnel, --ssh-dial-back, --ssh-address and --ssh-python go with --ssh or --mesh",
     925: "lost the far end:",
     930: "unable to write the report:",
+    931: "--csv cannot be combined with:",
+    932: "unable to write CSV:",
+    933: "unable to write the metrics:",
+    934: "bogus value for --repeat:",
+    935: "--csv-header goes with --csv",
 }
 
 
@@ -626,10 +637,10 @@ def format_apart(one, other):
 
 
 ###############################################################################
-# settings ####################################################################
+# options #####################################################################
 ###############################################################################
 # One table of options. The parser, --help, the checks and Settings all come
-# from it. Nothing here knows of sockets.
+# from it.
 
 class Option:
     """One option of the command line, a row of OPTIONS.
@@ -644,18 +655,21 @@ class Option:
     optional: the text that stands for an argument that was left out; None if it must be given.
     Such an argument is given as `--name=value`.
     looks_like: the pattern of such an argument that may be a word of its own (riperf3 has it so).
+    cut: the name of iperf3's of which this one is the beginning; it is meant where no argument
+    follows that looks like `looks_like`.
     repeated: what the option says adds up.
     ours: iperf3 has no such option.
     """
 
     def __init__(self, side, words, help="", read=None, default=None, dest=None, optional=None,
-                 looks_like=None, repeated=False, ours=False):
+                 looks_like=None, cut=None, repeated=False, ours=False):
         words = words.split()
         self.names = [word for word in words if word.startswith("-")]
         self.long_names = [name[2:] for name in self.names if name.startswith("--")]
         self.metavar = words[len(self.names):]
         self.side, self.help, self.optional = side, help, optional
-        self.looks_like, self.repeated, self.ours = looks_like, repeated, ours
+        self.looks_like, self.cut = looks_like, cut
+        self.repeated, self.ours = repeated, ours
         self.read = str if self.metavar and not read else read
         if default is None:
             default = () if repeated else None if self.read else False
@@ -671,11 +685,13 @@ class Option:
     def takes_argument(self):
         return self.read is not None and self.optional is None
 
+    def likes(self, words):
+        """Return whether the first of these words looks like the argument."""
+        return bool(self.looks_like and words and _number_prefix(words[0], self.looks_like))
+
     def take_word(self, words):
         """Take the optional argument from the words that follow, if the next one looks like it."""
-        if self.looks_like and words and _number_prefix(words[0], self.looks_like):
-            return words.popleft()
-        return None
+        return words.popleft() if self.likes(words) else None
 
 
 def _bounded(read, low, high, number):
@@ -885,6 +901,16 @@ def _far_hosts(text):
     return hosts
 
 
+def _repeat(text):
+    """Return (number of tests, seconds between the starts of two) of N[/SECONDS]."""
+    count, slash, seconds = text.partition("/")
+    period = _decimal(seconds) if slash else 0.0
+    if not (_number_prefix(count, "[0-9]{1,9}$") and period is not None
+            and 0 <= period <= MAX_TIME):
+        raise IperfError(934, "'%s' (it should be like 10 or 0/300)" % text)
+    return int(count), period
+
+
 def _debug_level(text):
     level = atoi(text)
     return level if level >= 0 else 4
@@ -1091,6 +1117,15 @@ OPTIONS = (
          "draw bars behind the rows of text, and figures over time under the summary"),
     _own("C", "--html file",
          "write a report with charts to this file, too: one page that needs no other"),
+    _own("CS", "--csv [=file]",
+         "print rows of figures with commas between them, and nothing else; with a file: add them "
+         "to it, besides what is printed", optional="-"),
+    _own("CS", "--csv-header", "with --csv: begin with a line that names the columns"),
+    _own("C", "--prometheus file",
+         "write the figures of each test to this file, too, for the textfile collector"),
+    _own("C", "--repeat N[/seconds]",
+         "run the test N times (0: until stopped), the next one so many seconds after the start "
+         "of the last, or at once", _repeat, looks_like="[0-9]", cut="repeating-payload"),
     _own("CS", "--threads", "run the streams in threads rather than in processes"),
     _own("C", "--sendmmsg",
          "accepted for compatibility: datagrams go in batches wherever the system can"),
@@ -1129,6 +1164,8 @@ def _read_long(word, words):
     """Return (Option, argument or None) of a long option; its argument may be the next word."""
     name, equals, value = word[2:].partition("=")
     full, option = _find_long(name, word)
+    if option.cut and not (equals or option.likes(words)):
+        full, option = _find_long(option.cut, word)
     if equals:
         if option.read is None:
             raise UsageError("option '--%s' doesn't allow an argument" % full)
@@ -1178,6 +1215,12 @@ def _read_letters(letters, words):
         yield option, value
 
 
+###############################################################################
+# settings ####################################################################
+###############################################################################
+# What the options of a command line, or of a program, come to: what goes together,
+# and what is refused. Nothing here knows of sockets.
+
 # What some options take back: of those that do not go together the last one wins.
 _TAKES_BACK = {
     "version4": {"version6": False},
@@ -1196,6 +1239,7 @@ _REFUSED_BEFORE_KEYS = (
     (lambda s: s.server and (s.rsa_private_key_path is None) != (s.authorized_users_path is None),
      23),
 )
+_ELSEWHERE = {"cause": "the client runs on the other host"}
 _REFUSED = (
     (lambda s: s.is_client and s.authorized_users_path is not None, 3,
      {"remark": "--authorized-users-path"}),
@@ -1220,8 +1264,13 @@ _REFUSED = (
     (lambda s: s.is_client and s.quic_secrets and not s.quic, 905,
      {"cause": "--quic-secrets goes with --quic"}),
     (lambda s: s.diagnose and s.timed and not s.time, 919, {"cause": "-t 0"}),
-    (lambda s: s.html is not None and s.relayed, 930,
-     {"cause": "the client runs on the other host"}),
+    (lambda s: s.html is not None and s.relayed, 930, _ELSEWHERE),
+    (lambda s: s.csv not in (None, STDOUT) and s.relayed, 932, _ELSEWHERE),
+    (lambda s: s.prometheus is not None and s.relayed, 933, _ELSEWHERE),
+    (lambda s: s.csv_header and s.csv is None, 935),
+    (lambda s: s.csv_only and s.json, 931, {"cause": "-J"}),
+    (lambda s: s.csv_only and s.json_stream, 931, {"cause": "--json-stream"}),
+    (lambda s: s.csv_only and s.plot, 931, {"cause": "--plot"}),
     (lambda s: s.crowd and s.timed and not s.time, 922, {"cause": "-t 0"}),
     (lambda s: not s.hosts and (s.ssh_tunnel or s.ssh_dial_back or s.ssh_address or s.ssh_python),
      924),
@@ -1239,7 +1288,7 @@ _EXCLUDES = (
     ("crowd", 922, ("client", "loopback", "ssh_address", "diagnose", "reverse", "bidirectional",
                     "connect_only", "json_stream", "get_server_output", "file", "cport")),
     ("connect_only", 917, ("mtu", "min_mtu", "latency", "max_latency", "min_rpm", "min_grade",
-                           "html")),
+                           "html", "csv", "prometheus")),
     ("diagnose", 919, ("reverse", "bidirectional", "bytes", "blocks", "file", "connect_only",
                        "cport")),
 )
@@ -1365,6 +1414,21 @@ class Settings:
         rows = {option.dest: option for option in OPTIONS}
         settings.explicit = {name: rows.get(name) for name in document["explicit"]}
         return settings
+
+    @property
+    def csv_only(self):
+        """Whether standard output has CSV, and nothing else."""
+        return self.csv == STDOUT
+
+    @property
+    def busy_wait(self):
+        """The seconds for which a busy server is waited for."""
+        return self.wait or (max(REPEAT_WAIT, self.repeat[1]) if self.repeat else 0.0)
+
+    @property
+    def server_name(self):
+        """What the user calls the server of a client."""
+        return (self.far or {}).get("name") or "".join(self.ssh) or self.client
 
     @property
     def wants_verdict(self):
@@ -2583,23 +2647,26 @@ def check_replaceable(path, number):
             path, system_text(error))))
 
 
-def replace_file(path, data, number):
+def replace_file(path, data, number, mode=None):
     """Write a file such that a reader sees the old one or the new one, and never half of it.
 
-    Everybody may read it, as far as the umask lets them. Raises IperfError `number`.
+    Everybody may read it, as far as the umask lets them; mode: or whatever it says. Raises
+    IperfError `number`.
     """
     import binascii
     try:
         if _folder_of(path) is None:
             with open_safely(path, os.O_WRONLY, number, 0o666) as handle:
-                _write_whole(handle, data)
+                write_whole(handle, data)
             return
         path = os.path.realpath(path)
         beside = "%s.%s.tmp" % (path, binascii.hexlify(os.urandom(6)).decode("ascii"))
         try:
             with open_unblocked(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, number,
                                 0o666) as handle:
-                _write_whole(handle, data)
+                if mode is not None and hasattr(os, "fchmod"):
+                    os.fchmod(handle.fileno(), mode)
+                write_whole(handle, data)
             os.replace(beside, path)
         except BaseException:
             with suppress(OSError):
@@ -2609,7 +2676,7 @@ def replace_file(path, data, number):
         raise IperfError(number, error if isinstance(error, OSError) else str(error))
 
 
-def _write_whole(handle, data):
+def write_whole(handle, data):
     """Write bytes to an unbuffered file, all of them."""
     view = memoryview(data)
     while view:
@@ -8651,6 +8718,30 @@ def document_text(title, document):
     return "%s:\n%s" % (title, printable(encode_json(document, 0)))
 
 
+# By error number, why a test failed; see failure_reason().
+_REASONS = {121: "busy", 142: "denied", 27: "denied", 37: "denied", 908: "denied", 922: "other"}
+_REASONS.update({number: "broken" for number in list(range(104, 121)) + [144, 160] + list(
+    range(203, 208)) + [925]})
+
+
+def failure_reason(error):
+    """Return why a test failed in one of few words, for those who count them.
+
+    busy, denied, name, refused, timeout, unreachable, broken (it had begun), interrupted, other.
+    """
+    if isinstance(error, Interrupted):
+        return "interrupted"
+    if error.number != 103:
+        return _REASONS.get(error.number, "other")
+    for cause in (error.cause, error.__context__):
+        if isinstance(cause, socket.gaierror):
+            return "name"
+        if isinstance(cause, OSError):
+            return {errno.ECONNREFUSED: "refused", errno.ETIMEDOUT: "timeout"}.get(
+                cause.errno, "unreachable")
+    return "unreachable"
+
+
 def interrupt_text(side, reason):
     """Return iperf3's text for an end by a signal (or by stop()). reason: like `by signal X(N)`."""
     return "interrupt - the %s has terminated %s" % (side, reason)
@@ -12891,7 +12982,7 @@ class Test:
     def start_clock(self):
         """Begin the test: now is 0 s."""
         self.start["test_start"] = describe_test(self.parameters, self.settings.interval)
-        self.emit("start", self.start)
+        self.emit("start", self.start, title=self.parameters.title)
         if self.cpu is None:
             self.start_cpu()
         self.transport.start_clock(self.streams)
@@ -13341,6 +13432,24 @@ class Driver(Debugging):
         event.update(more)
         self._events.append(event)
         return event
+
+    def _tell_failure(self, error):
+        """Report what ended a client, and that nothing else is known."""
+        self.error, self.status = error, 1
+        self.emit("version", first_facts())
+        self._emit_error(error)
+        self.emit("end", {})
+        self.emit("done", None, ok=False)
+
+    def _emit_error(self, error):
+        """Report an error of a client; returns its text."""
+        if isinstance(error, Interrupted):
+            text = line = interrupt_text("client", error.reason)
+        else:
+            text, line = error_text(error), with_remark(error)
+        self.emit("error", text, line=line, first=text, server=False,
+                  reason=failure_reason(error))
+        return text
 
     def _take_events(self):
         """Yield the events that were emitted."""
@@ -13975,7 +14084,7 @@ class ControlConnection(Debugging):
         self.own_addresses = {}
         # Of a server that answers probes: the token, whether to UDP, what its TCP knows of this.
         self.probes = None
-        self.waits_for_absent = True  # not only for a busy server, with --wait
+        self.waits_for_absent = bool(settings.wait)  # not only for a busy server
         self._loop, self.emit = loop, emit
         self._context = None  # of TLS
         self._tries = {}  # of the Race
@@ -14301,23 +14410,24 @@ class ControlConnection(Debugging):
 
 
 class Patience(Debugging):
-    """Try again what failed since the server is busy, or not there, for as long as --wait says."""
+    """Try again what failed since the server is busy, or not there, for as long as is wanted."""
 
     def __init__(self, control, test):
         """test: the Test, whose own figures get the seconds before the try that succeeded."""
         self.settings, self.emit = control.settings, control.emit
         self._control, self._own = control, test.own
         self._begin = time.monotonic()
-        self._end = self._begin + self.settings.wait
+        self._seconds = self.settings.busy_wait
+        self._end = self._begin + self._seconds
 
     def run(self, attempt):
         """Do it, in a task. Raises the last IperfError.
 
         attempt: a function that returns a task which reaches the server; it takes the time when
-        that is to be over, None without --wait.
+        that is to be over, None where nothing is waited for.
         """
         delay, told = RETRY_DELAY, False
-        while self.settings.wait:
+        while self._seconds:
             try:
                 yield from attempt(max(self._end, time.monotonic() + LAST_TRY))
                 return
@@ -14331,7 +14441,7 @@ class Patience(Debugging):
             if not told:
                 told = True
                 self.emit("warning", "waiting up to %g second%s for a server: %s" % (
-                    self.settings.wait, "s" * (self.settings.wait != 1), reason))
+                    self._seconds, "s" * (self._seconds != 1), reason))
             self._debug(3, "waiting: %s" % reason)
             yield from self._pause(min(delay, left))
             delay = min(2 * delay, LONGEST_RETRY_DELAY)
@@ -14785,7 +14895,7 @@ class Client(Driver):
     def _report(self, error):
         if isinstance(error, Interrupted):
             text = interrupt_text("client", error.reason)
-            self.emit("error", text, line=text, server=False)
+            self.emit("error", text, line=text, server=False, reason=failure_reason(error))
             return
         text = first = error_text(error)
         line = with_remark(error)
@@ -14795,7 +14905,8 @@ class Client(Driver):
                 first += ", errno: %s" % system_error(error.remote_errno).strerror
             line = "%s\n%s" % (first, error_line(line))
         # differs: iperf3's document has both texts, each in a member named `error`.
-        self.emit("error", text, line=line, first=first, server=False)
+        self.emit("error", text, line=line, first=first, server=False,
+                  reason=failure_reason(error))
 
     def _close(self):
         if self.test:
@@ -14823,7 +14934,8 @@ SURVEY_TESTS = (
     SurveyTest("down", ("down",), {"reverse": True, "min_mtu": None}),
     SurveyTest("both", ("up", "down"), {"bidirectional": True, "min_mtu": None}),
 )
-_OF_EACH = {"diagnose": False, "loopback": False, "verdict": True, "latency": True}
+_OF_EACH = {"diagnose": False, "loopback": False, "verdict": True, "latency": True,
+            "repeat": None}
 
 Surveyed = collections.namedtuple("Surveyed", "test document error gone")
 Surveyed.__doc__ = """A SurveyTest that ran: its document, as -J prints it.
@@ -14864,7 +14976,7 @@ class Survey(Driver):
                             else None)
         self._ran = []
         self._in_vain = False  # the server was waited for
-        self._client = self._make_client(SURVEY_TESTS[0], settings.wait or BETWEEN_TESTS)
+        self._client = self._make_client(SURVEY_TESTS[0], settings.busy_wait or BETWEEN_TESTS)
         self._client.control.waits_for_absent = bool(settings.wait)
 
     def _make_client(self, test, wait):
@@ -14972,7 +15084,7 @@ def summarize_survey(settings, ran):
     what = start.get("test_start", {})
     latency = own.get("latency", {})
     summary = collections.OrderedDict((
-        ("host", (settings.far or {}).get("name") or "".join(settings.ssh) or settings.client),
+        ("host", settings.server_name),
         ("port", start.get("connecting_to", {}).get("port", settings.port)),
         ("address", next((each["remote_host"] for each in start.get("connected", ())), None)),
         ("timestamp", start.get("timestamp")),
@@ -15326,8 +15438,9 @@ def far_client_settings(settings, place):
     its = settings.copy()
     # Files are this host's, and the server that is brought along knows no users.
     vars(its).update(ssh=(), mesh=None, ssh_dial_back=False, logfile=None, pidfile=None, html=None,
-                     timestamps=None, username=None, password=None, rsa_public_key_path=None,
-                     far=place, client=place["addresses"][0], port=place["port"])
+                     prometheus=None, repeat=None, timestamps=None, username=None, password=None,
+                     rsa_public_key_path=None, far=place, client=place["addresses"][0],
+                     port=place["port"])
     return its
 
 
@@ -15347,6 +15460,7 @@ class FarDriver(Driver):
     def __init__(self, settings, loop=None):
         """As Driver.__init__()."""
         Driver.__init__(self, settings, loop)
+        self._owns_loop = loop is None
         self.hosts = [FarHost(name, settings, self._loop, self.emit) for name in settings.hosts]
         self._test = None  # the FarTest that runs
         self._told_stop = False
@@ -15368,7 +15482,8 @@ class FarDriver(Driver):
         finally:
             for host in self.hosts:
                 host.close()
-            self._loop.close()
+            if self._owns_loop:
+                self._loop.close()
 
     def _interrupt(self, task):
         self._loop.wake(task, Interrupted(self._stop_reason))
@@ -15421,24 +15536,6 @@ class FarDriver(Driver):
         """Report what ended it."""
         self._tell_failure(error)
 
-    def _tell_failure(self, error):
-        """Report what ended it, and that nothing else is known."""
-        self.error, self.status = error, 1
-        self.emit("version", first_facts())
-        self._emit_error(error)
-        self.emit("end", {})
-        self.emit("done", None, ok=False)
-
-    def _emit_error(self, error):
-        """Report an error; returns its text."""
-        if isinstance(error, Interrupted):
-            text = line = interrupt_text("client", error.reason)
-        else:
-            text, line = error_text(error), with_remark(error)
-        self.emit("error", text, line=line, first=text, server=False)
-        return text
-
-
 class HostToHost(FarDriver):
     """Run a test from one host to another one, both reached by ssh: --ssh A --ssh B.
 
@@ -15446,7 +15543,7 @@ class HostToHost(FarDriver):
     """
 
     def __init__(self, settings, loop=None, place=None):
-        """place: of a server of this program's on this host (--ssh-dial-back)."""
+        """loop: as of Client; place: of a server on this host (--ssh-dial-back)."""
         FarDriver.__init__(self, settings, loop)
         self._place = place
         self._lines = Lines(), Lines()  # of both outputs
@@ -15533,7 +15630,8 @@ class Mesh(FarDriver):
 
     def _cell_settings(self):
         settings = self.settings.copy()
-        vars(settings).update(json=True, json_stream=False, title=None, timestamps=None, debug=0)
+        vars(settings).update(json=True, json_stream=False, csv=None, csv_header=False,
+                              title=None, timestamps=None, debug=0)
         if not settings.timed and not settings.bytes and not settings.blocks:
             settings.time = MESH_SECONDS
             settings.explicit["time"] = None
@@ -17907,6 +18005,424 @@ def make_test_renderer(settings, text=TextRenderer):
 
 
 ###############################################################################
+# csv #########################################################################
+###############################################################################
+# Events to rows of figures with commas between them (RFC 4180), for --csv: of each
+# interval one row a stream and one for their sum, and of the summary the same of
+# both ends. Nothing here costs anything unless it is asked for.
+
+# New ones only ever come at the end: readers count columns.
+CSV_COLUMNS = (
+    "time host port protocol direction stream kind start end bytes bits_per_second retransmits"
+    " rtt_ms cwnd_bytes jitter_ms lost packets lost_percent latency_p50_ms latency_max_ms title"
+    " local_host test").split()
+CSV_HEADER = ",".join(CSV_COLUMNS)
+_MOST_LETTERS = 256  # of a text in a row: a client's title would be in each
+
+
+def csv_field(value):
+    """Return a value of a row; None, and what is no number, is nothing.
+
+    Of a text, which may be a peer's, whatever ends a row or steers a terminal is left out, and a
+    spreadsheet takes none for a formula.
+    """
+    if isinstance(value, float):
+        if value - value != 0:  # infinite, or no number
+            return ""
+        return ("%.6f" % value).rstrip("0").rstrip(".")
+    if value is None or isinstance(value, int):
+        return "" if value is None else str(value)
+    text = printable(value[:_MOST_LETTERS]).replace("\n", " ").replace("\t", " ")
+    if text.startswith(("=", "+", "-", "@")):
+        text = "'" + text
+    if "," in text or '"' in text or text != text.strip():
+        text = '"%s"' % text.replace('"', '""')
+    return text
+
+
+def csv_time(now):
+    """Return a time in seconds since 1970 as ISO 8601, in UTC."""
+    return "%s.%03dZ" % (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)), now % 1 * 1000)
+
+
+class CsvTest:
+    """The rows of one test."""
+
+    def __init__(self, server_name=None, clock=time.time):
+        """server_name: what the user calls the server, of a client; clock: returns the time."""
+        self._clock = clock
+        self._is_server = False
+        self._parallel, self._bidir = 1, False
+        self._facts = {"host": server_name}  # what is the same in all rows
+
+    def render(self, event):
+        name, data = event["event"], event["data"]
+        if name in ("connecting", "accepted"):
+            self._take_place(data, bool(event.get("server")))
+        elif name == "connected":
+            self._facts["local_host"] = data["local_host"]
+        elif name == "start":
+            what = data["test_start"]
+            self._parallel, self._bidir = what["num_streams"], bool(what["bidir"])
+            self._facts.update(protocol=what["protocol"], title=event.get("title"))
+        rows = []
+        if name == "interval":
+            rows = self._of_interval(data)
+        elif name == "end" and data.get("streams"):
+            rows = self._of_summary(data, event["rows"])
+        self._facts["test"] = event.get("phase") or event.get("test")
+        return self.lines(rows)
+
+    def lines(self, rows):
+        """Return the lines of rows, which are dicts, each with what is the same in all."""
+        facts = dict(self._facts, time=csv_time(self._clock()))
+        return [",".join([csv_field(row.get(name, facts.get(name))) for name in CSV_COLUMNS])
+                for row in rows]
+
+    def _take_place(self, start, is_server):
+        self._is_server = is_server
+        place = start["accepted_connection" if is_server else "connecting_to"]
+        self._facts.update(port=place["port"], host=self._facts["host"] or place["host"])
+
+    def _of_interval(self, data):
+        rows = []
+        for suffix, streams in directions(data["streams"], self._parallel, self._bidir):
+            for figures in streams + [data["sum" + suffix]]:
+                kind = "omitted" if figures["omitted"] else "interval"
+                row = csv_row(kind, figures, figures["sender"], self._is_server)
+                own = figures.get("pyperf3", {})
+                row.update((name, own.get(name)) for name in ("latency_p50_ms", "latency_max_ms"))
+                rows.append(row)
+        return rows
+
+    def _of_summary(self, data, summary):
+        """summary: the SummaryRows of each direction."""
+        loaded = data.get("pyperf3", {}).get("latency", {}).get("loaded", {})
+        latency = {"latency_p50_ms": loaded.get("p50_ms"), "latency_max_ms": loaded.get("max_ms")}
+        rows = []
+        for figures in itertools.chain(*summary):
+            sender, lost = figures.totals.sender, figures.totals.lost
+            # What the other end measured is not known at a server, nor where a test broke off.
+            both = [("sent", figures.sent)] * (sender or not self._is_server)
+            if not (sender and self._is_server):
+                both.append(("received", dict(figures.received, lost_packets=lost)
+                             if "packets" in figures.received else figures.received))
+            for kind, side in both:
+                row = csv_row(kind, side, sender, self._is_server)
+                rows.append(row if "socket" in side else dict(row, **latency))
+        return rows
+
+
+def csv_row(kind, figures, sender, is_server=False):
+    """Return the row of an object with a rate, as a dict. sender: this end sends."""
+    rtt = figures.get("rtt", figures.get("mean_rtt"))  # microseconds, 0 if unknown
+    row = {
+        "kind": kind, "direction": "down" if sender == is_server else "up",
+        "stream": figures.get("socket", "SUM"), "start": float(figures["start"]),
+        "end": float(figures["end"]), "bytes": figures["bytes"],
+        "bits_per_second": round(figures["bits_per_second"]),
+        "retransmits": figures.get("retransmits"), "rtt_ms": rtt / 1000.0 if rtt else None,
+        "cwnd_bytes": figures.get("snd_cwnd"), "packets": figures.get("packets")}
+    if kind != "sent" and figures.get("lost_packets") is not None:
+        row.update(jitter_ms=figures.get("jitter_ms"), lost=figures["lost_packets"],
+                   lost_percent=figures.get("lost_percent"))
+    return row
+
+
+class CsvMesh:
+    """The rows of a mesh: what the test of each pair came to."""
+
+    def __init__(self, clock=time.time):
+        self._clock = clock
+
+    def render(self, event):
+        if event["event"] != "cell":
+            return []
+        cell, rows, test = event["data"], [], CsvTest(event["data"]["to"], self._clock)
+        # What another host says of a test may be anything.
+        with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            start, end = cell["document"]["start"], cell["document"]["end"]
+            for way, suffix in zip(("up", "down"), DIRECTIONS):
+                for kind in ("sent", "received"):
+                    figures = end.get("sum_%s%s" % (kind, suffix))
+                    if figures:
+                        rows.append(dict(csv_row(kind, figures, True), direction=way))
+            for row in rows:
+                row.update(local_host=cell["from"], port=start["connecting_to"]["port"],
+                           protocol=start["test_start"]["protocol"])
+            return test.lines(rows)
+        return []
+
+
+class CsvRenderer:
+    """All that --csv has to say of what a driver does: rows, and before them a header."""
+
+    def __init__(self, settings, header=False):
+        if settings.crowd:
+            self._tests = CsvMesh()
+        else:
+            name = settings.server_name if settings.is_client else None
+            self._tests = PerTest(lambda: CsvTest(name))
+        self._head = [CSV_HEADER] * header
+
+    def render(self, event):
+        lines, self._head = self._head + self._tests.render(event), []
+        return lines
+
+
+class CsvPrinter:
+    """Rows for standard output: their lines end with what RFC 4180 wants before the newline."""
+
+    def __init__(self, settings):
+        self._rows = CsvRenderer(settings, settings.csv_header)
+        if settings.relayed:
+            self._rows = RelayRenderer(self._rows)
+
+    def render(self, event):
+        return [line + "\r" for line in self._rows.render(event)]
+
+
+class CsvFile:
+    """A file to which rows are added, with a header if it is empty.
+
+    It is opened for each row anew: it may be moved away, or another program may add to it, too.
+    """
+
+    def __init__(self, settings):
+        """Raises IperfError 932 where no such file can be written."""
+        self._path = settings.csv
+        self._renderer = CsvRenderer(settings)
+        self._headed = False  # one that has no size to tell it has its header
+        self._append(b"")
+
+    def add(self, event):
+        """Take an event in; write its rows. Raises IperfError 932."""
+        lines = self._renderer.render(event)
+        if lines:
+            self._append(to_bytes("".join(line + "\r\n" for line in lines)))
+
+    def _append(self, data):
+        """Write rows in one piece, or nothing of them."""
+        with open_safely(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 932, 0o666) as handle:
+            if is_pipe(handle):  # whose reader may stop, and this would with it
+                raise IperfError(932, "%s is a pipe: --csv without a file writes to one" %
+                                 self._path)
+            size = file_size(handle)
+            if data and not (size or self._headed):
+                data = to_bytes(CSV_HEADER + "\r\n") + data
+            try:
+                write_whole(handle, data)
+            except OSError as error:
+                if size is not None:
+                    with suppress(OSError):  # half a row would spoil the next one
+                        handle.truncate(size)
+                raise IperfError(932, error)
+            self._headed = self._headed or size is None and bool(data)
+
+
+###############################################################################
+# metrics #####################################################################
+###############################################################################
+# What tests came to in Prometheus' text format, version 0.0.4, for the textfile
+# collector of its node_exporter: a file that is replaced behind each test.
+#
+# Names and labels are those of the most used exporter of iperf3's figures, so that
+# its dashboards go on; what it lacks is in base units, and tells its direction.
+
+MetricsTest = collections.namedtuple("MetricsTest", "labels document reason")
+MetricsTest.__doc__ = """A test of which metrics are made.
+
+labels: a dict; document: as -J prints it; reason: None, or of failure_reason() why it failed.
+"""
+
+# The exporter's, of both sums: the end of the name, the member of the sum, and what it is.
+_SUM_METRICS = (
+    ("seconds", "seconds", "Time that the data took, in seconds"),
+    ("bytes", "bytes", "Payload, in bytes"),
+    ("packets", "packets", "Datagrams"),
+    ("jitter_ms", "jitter_ms", "Jitter of the datagrams, in milliseconds"),
+    ("lost_packets", "lost_packets", "Lost datagrams"),
+    ("lost_percent", "lost_percent", "Lost datagrams, in percent"))
+_SIDES = (("sent", "as the sender counted"), ("received", "as the receiver counted"))
+
+# All are gauges. The order is that in the file.
+METRICS = collections.OrderedDict([
+    ("iperf3_up", "Whether the last test went well."),
+    ("iperf3_failed", "Why the last test failed; there is one only if it did."),
+    ("iperf3_last_run_timestamp_seconds", "End of the last test, in seconds since 1970."),
+    ("iperf3_duration_seconds", "Time that the whole of the last run took, in seconds.")] + [
+        ("iperf3_%s_%s" % (side, name), "%s, %s." % (text, how))
+        for side, how in _SIDES for name, _, text in _SUM_METRICS] + [
+    ("iperf3_retransmits", "TCP segments that were sent again."),
+    ("iperf3_sent_bytes_per_second", "Payload that was sent, in bytes per second."),
+    ("iperf3_received_bytes_per_second", "Payload that arrived, in bytes per second."),
+    ("iperf3_lost_ratio", "Share of the datagrams that were lost, 0 to 1."),
+    ("iperf3_jitter_seconds", "Jitter of the datagrams, in seconds."),
+    ("iperf3_rtt_seconds", "TCP's round trips, in seconds; quantile 0 is the shortest."),
+    ("iperf3_latency_seconds", "Round trips of probes, idle and loaded, in seconds."),
+    ("iperf3_latency_grade", "Grade of the latency under load: 1, the one that it got."),
+    ("iperf3_round_trips_per_minute", "Round trips per minute under load (RPM)."),
+    ("iperf3_path_mtu_bytes", "MTU of the path, in bytes."),
+    ("iperf3_check_failed", "Whether a limit that was asked for was missed, or is unknown."),
+])
+
+
+def metrics_text(tests, now, seconds):
+    """Return the text about tests. tests: MetricsTests; now: the time, in seconds since 1970.
+
+    seconds: that the run took.
+    """
+    found = collections.OrderedDict((name, collections.OrderedDict()) for name in METRICS)
+
+    def put(name, labels, value):
+        if type(value) not in (int, float) or value - value != 0:
+            return  # it is not known
+        key = ",".join('%s="%s"' % (label, label_text(text))
+                       for label, text in sorted(labels.items()) if text not in (None, ""))
+        found[name][key] = max(value, found[name].get(key, value))  # of two limits the missed one
+    for labels, document, reason in tests:
+        put("iperf3_up", labels, int(reason is None))
+        put("iperf3_last_run_timestamp_seconds", labels, round(now, 3))
+        if reason is not None:
+            # Not a label of iperf3_up: that would be another series, and the first one have gaps.
+            put("iperf3_failed", dict(labels, reason=reason), 1)
+            continue
+        put("iperf3_duration_seconds", labels, round(seconds, 3))
+        for name, more, value in _test_metrics(document):
+            put(name, dict(labels, **more), value)
+    lines = []
+    for name, samples in found.items():
+        if samples:
+            lines += ["# HELP %s %s" % (name, METRICS[name]), "# TYPE %s gauge" % name]
+            lines += ["%s{%s} %s" % (name, key, repr(value)) for key, value in samples.items()]
+    return "".join(line + "\n" for line in lines)
+
+
+def label_text(value):
+    """Return the value of a label as it stands in quotes."""
+    text = printable(str(value)[:_MOST_LETTERS])
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _test_metrics(document):
+    """Yield (name, labels besides those of the test, value or None) of a test's document."""
+    end = document.get("end") or {}
+    what = (document.get("start") or {}).get("test_start") or {}
+    own = end.get("pyperf3") or {}
+    both = bool(what.get("bidir"))
+    for number, suffix in enumerate(DIRECTIONS):
+        way = "down" if number or what.get("reverse") else "up"
+        if "sum_sent" + suffix in end:
+            # The exporter knows one direction only: without two there is no label of it.
+            yield from _sum_metrics(end, suffix, way, {"direction": way} if both else {})
+    for phase in ("idle", "loaded"):
+        figures = (own.get("latency") or {}).get(phase) or {}
+        for name, quantile in (("min_ms", "0"), ("p50_ms", "0.5"), ("p95_ms", "0.95"),
+                               ("p99_ms", "0.99"), ("max_ms", "1")):
+            yield ("iperf3_latency_seconds", {"phase": phase, "quantile": quantile},
+                   _thousandth(figures.get(name)))
+    latency = own.get("latency") or {}
+    if latency.get("grade"):
+        yield "iperf3_latency_grade", {"grade": latency["grade"]}, 1
+    yield "iperf3_round_trips_per_minute", {}, latency.get("rpm")
+    for way in ("up", "down"):
+        yield ("iperf3_path_mtu_bytes", {"direction": way},
+               ((own.get("mtu") or {}).get(way) or {}).get("mtu"))
+    for check in own.get("checks") or ():
+        yield ("iperf3_check_failed", {"check": check["name"], "direction": check["direction"]},
+               int(check["state"] != "ok"))
+
+
+def _sum_metrics(end, suffix, way, labels):
+    """Yield what _test_metrics() does, of the sums of a direction."""
+    sums = {side: end["sum_%s%s" % (side, suffix)] for side, _ in _SIDES}
+    for side, figures in sums.items():
+        for name, member, _ in _SUM_METRICS:
+            yield "iperf3_%s_%s" % (side, name), labels, figures.get(member)
+        rate = figures.get("bits_per_second")
+        yield ("iperf3_%s_bytes_per_second" % side, {"direction": way},
+               None if rate is None else rate / 8.0)
+    yield "iperf3_retransmits", labels, sums["sent"].get("retransmits")
+    received = sums["received"]
+    if "lost_percent" in received:
+        yield "iperf3_lost_ratio", {"direction": way}, received["lost_percent"] / 100.0
+        yield "iperf3_jitter_seconds", {"direction": way}, _thousandth(received["jitter_ms"])
+    streams = [each["sender"] for each in end["streams"] if each.get("sender", {}).get("mean_rtt")
+               and ("sender" in each["sender"]) and _goes(each["sender"], sums["sent"])]
+    if streams:
+        for name, quantile, join in (("min_rtt", "0", min), ("max_rtt", "1", max)):
+            yield ("iperf3_rtt_seconds", {"direction": way, "quantile": quantile},
+                   join(each[name] for each in streams) / 1e6)
+
+
+def _goes(row, figures):
+    """Return whether a stream's row is one of the direction of a sum."""
+    return row["sender"] == figures["sender"]
+
+
+def _thousandth(value):
+    return None if value is None else value / 1000.0
+
+
+class MetricsFile:
+    """Collect the events of a client, and write the metrics of each test, or survey, or mesh.
+
+    What somebody interrupted tells nothing about the network, and changes nothing.
+    """
+
+    def __init__(self, settings, clock=time.time):
+        """clock: returns the time. Raises IperfError 933 where no such file can be written."""
+        self._path, self._clock = settings.prometheus, clock
+        port = settings.port
+        if settings.loopback or settings.hosts:  # else one that is another one each time
+            port = settings.wanted_port
+        self._labels = {"target": settings.server_name, "port": port or None}
+        check_replaceable(self._path, 933)
+        self._clear()
+
+    def _clear(self):
+        self._begin = time.monotonic()
+        self._tests, self._document, self._reason = [], Document(), None
+
+    def add(self, event):
+        """Take an event in; write the file if it is the last of a run. Raises IperfError 933."""
+        name = event["event"]
+        if name == "cell":
+            self._add_cell(event["data"])
+        elif name == "error":
+            self._reason = event.get("reason", "other")
+        if name != "interval":  # there may be many
+            self._document.add(event)
+        if name != "done":
+            return
+        if "phase" in event:
+            self._end_test(event, {"test": event["phase"]})
+            return
+        if not self._tests:
+            self._end_test(event, {})
+        reasons = [test.reason for test in self._tests] + [self._reason]
+        if "interrupted" not in reasons:
+            replace_file(self._path, to_bytes(metrics_text(
+                self._tests, self._clock(), time.monotonic() - self._begin)), 933, 0o644)
+        self._clear()
+
+    def _end_test(self, event, labels):
+        reason = None if event["ok"] else self._reason or "other"
+        self._tests.append(MetricsTest(dict(self._labels, **labels), self._document.members(),
+                                       reason))
+        self._document, self._reason = Document(), None
+
+    def _add_cell(self, cell):
+        labels = {"source": cell["from"], "target": cell["to"]}
+        document, reason = cell.get("document") or {}, "other" if "error" in cell else None
+        try:
+            collections.deque(_test_metrics(document), 0)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            document, reason = {}, "other"  # what another host says of a test may be anything
+        self._tests.append(MetricsTest(labels, document, reason))
+
+
+###############################################################################
 # plot ########################################################################
 ###############################################################################
 # Figures over time in letters: a bar behind each row of a test's intervals, and a
@@ -20022,15 +20538,22 @@ class Printer:
                                                                 or settings.relayed)
         self._tells_progress = has_line and self._waiting_line.columns() > 0
         texts = plotting(output.terminal) if settings.plot else ()
-        self._results = make_renderer(settings, self._tells_progress, *filter(None, [texts]))
+        self._results = (CsvPrinter(settings) if settings.csv_only else make_renderer(
+            settings, self._tells_progress, *filter(None, [texts])))
         self._messages = PerTest(lambda: MessageRenderer(
             settings.debug, settings.diagnose or settings.max_clients > 1))
         self._daemon = settings.daemon
-        self._text = output.log_is_text = not (settings.json or settings.json_stream)
+        self._text = not (settings.json or settings.json_stream)
+        self._stamps = output.log_is_text = self._text and not settings.csv_only
         self._catching_up = False  # a task writes what a reader did not take at once
-        self._report = None
+        self._files = []  # what else takes events
         if settings.html is not None:
-            self._report = ReportFile(settings.html, command_text(settings))
+            self._files.append(ReportFile(settings.html, command_text(settings)))
+        if settings.csv is not None and not settings.csv_only:
+            self._files.append(CsvFile(settings))
+        if settings.prometheus is not None:
+            self._files.append(MetricsFile(settings))
+        self._told = {}  # by file: what was said of a failure that lasts
         self.failed = False  # a file could not be written
 
     def print(self, event):
@@ -20043,7 +20566,7 @@ class Printer:
         elif self._tells_progress:
             self._show_progress(event)
         try:
-            output.write(self._results.render(event), self._text)
+            output.write(self._results.render(event), self._stamps)
         except MemoryError:
             if not server:
                 raise
@@ -20051,20 +20574,22 @@ class Printer:
             output.complain(self._messages.render(event))
         if name == "warning" and self._daemon and not self._text:
             self._record_warning(event)
-        if self._report is not None:
-            self._add_to_report(event)
+        for file in self._files:
+            self._add_to_file(file, event)
         if output.error is not None and not server:
             self._driver.stop("with its output closed")
         elif not self._catching_up and output.flush():
             self._catching_up = True
             self._driver.attend(self._catch_up())
 
-    def _add_to_report(self, event):
+    def _add_to_file(self, file, event):
         try:
-            self._report.add(event)
+            file.add(event)
         except IperfError as error:
-            self._output.complain([error_line(error)])
-            self.failed = True
+            self.failed, line = True, error_line(error)
+            if self._told.get(file) != line:  # once, and not of each row
+                self._told[file] = line
+                self._output.complain([line])
 
     def _show_progress(self, event):
         text = survey_progress(event)
@@ -20094,8 +20619,8 @@ class Printer:
 class Loopback:
     """The server of --loopback: it serves one test, or a survey, on a free port of this host.
 
-    That of --ssh-dial-back listens to others as well, and needs their token. As a context it ends
-    with it. host, port: its address; host is None for all.
+    That of --ssh-dial-back listens to others as well, and needs their token. host, port: its
+    address; host is None for all.
     """
 
     def __init__(self, settings):
@@ -20111,9 +20636,6 @@ class Loopback:
         self._settings = settings
         self._helper = None
 
-    def __enter__(self):
-        return self
-
     def start(self):
         """Let it serve."""
         self._helper = start_helper(self._make_server, self._listener)
@@ -20124,7 +20646,7 @@ class Loopback:
         return Server(settings, self._listener,
                       lambda: TextRenderer(ours.verbose, ours.format).render)
 
-    def __exit__(self, *details):
+    def end(self):
         if self._helper is None:
             self._listener.close()
         else:
@@ -20449,27 +20971,110 @@ class Signals:
             signal.signal(number, signal.SIG_IGN if over else handler)
 
 
+class Outcome:
+    """The exit status that a run of a client or server calls for."""
+
+    def __init__(self, settings):
+        # With limits only checks that were made, and told, are a success.
+        self.at_first = self._status = 1 if limits_of(settings) else 0
+        self._checks = []
+
+    def add(self, event):
+        if event["event"] == "diagnosis" and "checks" in event["data"]:
+            self._checks += event["data"]["checks"]
+            self._status = status_of_checks(self._checks)
+
+    def status(self, driver):
+        """Return it, once the driver is through."""
+        if driver.status is not None:
+            return driver.status
+        return 1 if isinstance(driver.error, IperfError) else self._status
+
+
+class Repeat(Driver):
+    """Run a client again and again, --repeat.
+
+    Iterate over it for the events of each. status: the exit status that the last one calls for,
+    or of two that are needed to know it, since the last was interrupted, the one before.
+    """
+
+    def __init__(self, settings, begin):
+        """begin: takes a Loop; as begin_client(). Raises what it does the first time."""
+        Driver.__init__(self, settings)
+        self._begin = lambda: begin(settings, self._loop)
+        self._client, self._far_end = self._begin()
+
+    def stop(self, reason="on request"):
+        """As Driver.stop(): the test that runs ends, and no other begins."""
+        Driver.stop(self, reason)
+        if self._client is not None:
+            self._client.stop(reason)
+
+    def __iter__(self):
+        count, period = self.settings.repeat
+        due = time.monotonic()
+        try:
+            for number in itertools.count(1):
+                yield from self._run()
+                if number == count or self._stop_reason is not None:
+                    return
+                rest = REPEAT_PAUSE if self.error is not None or self.status else 0.0
+                due = max(due + period, time.monotonic() + rest)
+                self._wait_until(due)
+                if self._stop_reason is not None:
+                    return
+                self._begin_next()
+        finally:
+            self._end_far_end()
+            self._loop.close()
+
+    def _run(self):
+        """Run the client, if it could be begun; yield the events."""
+        outcome, client = Outcome(self.settings), self._client
+        if client is not None:
+            if self._stop_reason is not None:
+                client.stop(self._stop_reason)
+            for event in client:
+                outcome.add(event)
+                yield event
+            if self._stop_reason is None or self.status is None:
+                self.error, self.status = client.error, outcome.status(client)
+        yield from self._take_events()
+        self._client = None
+        self._end_far_end()
+
+    def _wait_until(self, due):
+        task = self._loop.spawn(pause(due - time.monotonic()))
+        while not task.done and self._stop_reason is None:
+            self._loop.run_once()
+
+    def _begin_next(self):
+        try:
+            self._client, self._far_end = self._begin()
+        except Exception as error:  # the system has no more of something, for now
+            self._tell_failure(as_failure(error))
+
+    def _end_far_end(self):
+        far_end, self._far_end = self._far_end, None
+        if far_end is not None:
+            far_end.end()
+
+
 def run_driver(driver, settings, output, daemon=None):
     """Run a client or server, print its events. Returns the exit status."""
-    printer = Printer(driver, settings, output)
-    # With limits only checks that were made, and told, are a success.
-    status = output.broken_status = 1 if limits_of(settings) else 0
-    checks = []
+    printer, outcome = Printer(driver, settings, output), Outcome(settings)
+    output.broken_status = outcome.at_first
     with Signals(driver) as signals:
         for event in driver:
             printer.print(event)
-            if event["event"] == "diagnosis" and "checks" in event["data"]:
-                checks += event["data"]["checks"]
-                status = status_of_checks(checks)
+            outcome.add(event)
             if daemon is not None and event["event"] == "listening":
                 daemon.detach()
         count = signals.count
         output.patience = CLOSING_TIMEOUT if count and settings.server else None
         output.drain(lambda: signals.count > count)
         output.patience = CLOSING_TIMEOUT
-    if driver.status is not None:
-        return driver.status or int(printer.failed)
-    return 1 if isinstance(driver.error, IperfError) or printer.failed else status
+    return outcome.status(driver) or int(printer.failed)
 
 
 def run_server(settings, output, daemon=None):
@@ -20484,35 +21089,45 @@ def run_server(settings, output, daemon=None):
     return status
 
 
-def run_loopback(settings, output):
-    """Run a client against a server that is started for it. Returns the exit status.
-
-    With --ssh-dial-back the client runs on another host.
-    """
+def run_client(settings, output):
+    """Run a client, or more than one after another. Returns the exit status."""
+    if settings.repeat is not None:
+        return run_driver(Repeat(settings, begin_client), settings, output)
+    client, far_end = begin_client(settings)
     try:
-        far_end = Loopback(settings)
-    except IperfError as error:
-        output.complain([error_line(error)])
-        return 1
-    with far_end:
+        return run_driver(client, settings, output)
+    finally:
+        if far_end is not None:
+            far_end.end()
+
+
+def begin_client(settings, loop=None):
+    """Return the driver of a client, and the server that is started for it on this host, or None.
+
+    With --loopback the settings get its address. loop: as of Client. Raises IperfError.
+    """
+    if not (settings.loopback or settings.ssh_dial_back):
+        return make_client(settings, loop), None
+    far_end = Loopback(settings)
+    with on_error(far_end.end):
         if settings.loopback:
             settings.client, settings.port = far_end.host, far_end.port
-            client = make_client(settings)
+            client = make_client(settings, loop)
         else:
-            client = HostToHost(settings, place={
+            client = HostToHost(settings, loop, {
                 "port": far_end.port, "token": far_end.token, "tunnel": False,
                 "python": sys.version.split()[0], "version": __version__})
         far_end.start()
-        return run_driver(client, settings, output)
+    return client, far_end
 
 
-def make_client(settings):
-    """Return the driver of a client's command line."""
+def make_client(settings, loop=None):
+    """Return the driver of a client's command line. loop: as of Client."""
     if settings.crowd:
-        return Mesh(settings)
+        return Mesh(settings, loop)
     if settings.relayed:
-        return HostToHost(settings)
-    return Survey(settings) if settings.diagnose else Client(settings)
+        return HostToHost(settings, loop)
+    return (Survey if settings.diagnose else Client)(settings, loop)
 
 
 def feature_text():
@@ -20781,6 +21396,10 @@ def run_command_line(argv, output):
     return start(settings, output)
 
 
+# Errors before a test, which its document does not tell: nothing to listen at, and files.
+_NOT_OF_A_TEST = frozenset((102, 930, 932, 933))
+
+
 def start(settings, output):
     """Do what comes before a test, and run it. Returns the exit status."""
     pidfile = daemon = None
@@ -20794,10 +21413,8 @@ def start(settings, output):
             output.open_log(settings.logfile)
         if settings.affinity is not None and not (settings.relayed or settings.crowd):
             set_affinity(settings.affinity[0])
-        if settings.loopback or settings.ssh_dial_back:
-            return run_loopback(settings, output)
         if not settings.server:
-            return run_driver(make_client(settings), settings, output)
+            return run_client(settings, output)
         status = run_server(settings, output, daemon)
         if status and text:
             output.complain([error_line("exiting")])
@@ -20809,7 +21426,7 @@ def start(settings, output):
             daemon.fail(error)
         # iperf3: with -J a client prints nothing at all here, nor does either of a pidfile.
         is_server = settings.server and getattr(error, "number", 135) != 135
-        if text or is_server or getattr(error, "number", None) == 930:
+        if text or is_server or getattr(error, "number", None) in _NOT_OF_A_TEST:
             output.complain([error_line(error)])
         if text and is_server:
             output.complain([error_line("exiting")])

@@ -21,6 +21,7 @@ OWN = ("loopback", "ssh", "mesh", "ssh-command", "ssh-python", "ssh-address", "s
        "probe-dscp", "max-latency", "min-rpm", "min-grade",
        "tls", "tls-ca", "tls-only", "tls-cert", "tls-key",
        "quic", "quic-iw", "quic-secrets", "max-clients", "allow", "verdict", "plot", "html",
+       "csv", "csv-header", "prometheus", "repeat",
        "threads", "sendmmsg", "no-sendmmsg")
 # Settings that no option sets: they are no text for a command line.
 NO_OPTION = ("password", "passphrase", "far")
@@ -273,6 +274,18 @@ class Captured(unittest.TestCase):
             with self.subTest(word=word):
                 text = self.compare([word])
                 self.assertTrue(text.startswith("iperf3: option '%s' is" % word), text)
+
+    def test_repeat_is_the_short_form_of_iperf3s_unless_a_number_follows(self):
+        for words, repeat, payload in (
+                (["--repeat"], None, True), (["--repeat", "-t", "5"], None, True),
+                (["--repeat", "word"], None, True), (["--repeating"], None, True),
+                (["--rep"], None, True), (["--repeat", "5"], (5, 0.0), False),
+                (["--repeat=0/300"], (0, 300.0), False)):
+            with self.subTest(words=words):
+                settings = pyperf3.Settings.from_arguments(["-c", "h"] + words)
+                self.assertEqual((settings.repeat, settings.repeating_payload), (repeat, payload))
+        with self.assertRaises(pyperf3.IperfError):
+            pyperf3.Settings.from_arguments(["-c", "h", "--repeat", "5x"])
 
     def takes(self, word):
         """Return whether the one option that this is a prefix of takes an argument."""
@@ -529,7 +542,8 @@ class Accepted(unittest.TestCase):
             " connect-only wait min-bitrate max-loss max-jitter max-retransmits max-rtt"
             " mtu min-mtu latency probe-rate probe-size probe-dscp max-latency min-rpm min-grade"
             " tls tls-ca tls-only tls-cert tls-key quic quic-iw"
-            " quic-secrets max-clients allow diagnose verdict plot html threads"
+            " quic-secrets max-clients allow diagnose verdict plot html csv csv-header"
+            " prometheus repeat threads"
             " sendmmsg no-sendmmsg").split())
 
     def test_warnings(self):
@@ -577,13 +591,14 @@ class AsModule(unittest.TestCase):
                    "allow": "192.0.2.0/24", "quic_secrets": "s", "max_rtt": "7ms",
                    "max_jitter": "7ms", "max_latency": "7ms:p50", "probe_size": 700,
                    "min_grade": "b", "ssh": "b", "mesh": "b,c", "ssh_command": "c",
-                   "ssh_python": "p", "ssh_address": "a", "html": "r"}
+                   "ssh_python": "p", "ssh_address": "a", "html": "r", "csv": "r",
+                   "prometheus": "r"}
         read = {"bitrate": (7, 0), "server_bitrate_limit": (7, 5.0), "affinity": (7, None),
                 "xbind": ("7",), "cntl_ka": (7, 0, 0), "min_bitrate": ((7, None),),
                 "max_retransmits": (7, "segments"), "max_rtt": 7.0, "max_jitter": 7.0,
                 "max_latency": (7.0, 50), "min_grade": "B", "probe_dscp": (28,),
                 "allow": (ipaddress.ip_network("192.0.2.0/24"),), "ssh": ("b",),
-                "mesh": ("b", "c")}
+                "mesh": ("b", "c"), "repeat": (7, 0.0)}
         pairs = {"username": "rsa_public_key_path", "rsa_private_key_path": "authorized_users_path"}
         pairs.update((other, name) for name, other in list(pairs.items()))
         given = 0
@@ -600,7 +615,7 @@ class AsModule(unittest.TestCase):
                 if option.dest in pairs:
                     role[pairs[option.dest]] = "other"
                 needed = {"rcv_timeout": "reverse", "tls_key": "tls_cert", "quic_iw": "quic",
-                          "quic_secrets": "quic"}.get(option.dest)
+                          "quic_secrets": "quic", "csv_header": "csv"}.get(option.dest)
                 if needed:
                     role[needed] = samples.get(needed, True)
                 wanted = read.get(option.dest, value)
@@ -612,6 +627,15 @@ class AsModule(unittest.TestCase):
                     self.assertIn(option.dest, settings.explicit)
                 given += 1
         self.assertGreater(given, 65)
+
+    def test_repeat(self):
+        self.assertEqual(pyperf3.Settings(client="h", repeat="0/300").repeat, (0, 300.0))
+        self.assertEqual(pyperf3.Settings(client="h", repeat="3/0.5").repeat, (3, 0.5))
+        for text in ("", "x", "-1", "1/", "1/x", "1/-1", "1/1e9", "1/nan", "1/2/3", "1.5", "9" * 10,
+                     "\u0663", "\u00b2"):
+            with self.subTest(text=text), self.assertRaises(pyperf3.IperfError) as caught:
+                pyperf3.Settings(client="h", repeat=text)
+            self.assertEqual(caught.exception.number, 934)
 
     def test_type_of_service_is_a_byte_and_no_dscp(self):
         """Two options set it; the name is that of the first."""
