@@ -1337,6 +1337,8 @@ class Settings:
                     if value != int(value):
                         raise TypeError("%s must be a whole number" % name)
                     value = int(value)
+                if isinstance(value, (list, tuple)) and not option.repeated:
+                    value = ",".join(map(str, value))
                 for each in value if isinstance(value, (list, tuple)) else [value]:
                     self.apply(option, each if isinstance(each, str) else repr(each))
         if values:
@@ -19854,17 +19856,17 @@ def _survey_body(whole):
     return parts
 
 
-def _mesh_cell(cell, median, figure, text):
-    """Return the cell of a table of a mesh. median: of the bitrates, None for other figures."""
+def _mesh_cell(cell, usual, figure, text):
+    """Return the cell of a table of a mesh. usual: bitrate, None for other figures."""
     if cell is None:
         return element("td", "none", "")
     value = _finite(cell, figure)
     if value is None:
         error = cell.get("error")
         return element("td", "none failed" if error else "none", "failed" if error else "-")
-    if median is None:
+    if usual is None:
         return element("td", "", text(value))
-    share = value / median if median else 1.0
+    share = value / usual if usual else 1.0
     # Not by its colour alone.
     return element("td", "m%d" % sum(share >= bound for bound in (0.5, 0.8, 0.9, 0.97)),
                    text(value) + " !" * bool(_member(cell, "marks", list)))
@@ -19873,14 +19875,12 @@ def _mesh_cell(cell, median, figure, text):
 def _mesh_table(whole, title, figure, text):
     """Return the table of a figure, from each host to each, [] if no cell has it."""
     cells = {(cell.get("from"), cell.get("to")): cell for cell in _member(whole, "cells", list)}
-    values = sorted(value for value in (_finite(cell, figure) for cell in cells.values())
-                    if value is not None)
-    if not values:
+    if all(_finite(cell, figure) is None for cell in cells.values()):
         return []
-    median = values[len(values) // 2] if figure == "bits_per_second" else None
+    usual = _finite(whole, "usual_bps") if figure == "bits_per_second" else None
     names = [host["name"] for host in _member(whole, "hosts", list)]
     rows = [["from %s" % source] + [
-        _mesh_cell(cells.get((source, target)), median, figure, text) for target in names]
+        _mesh_cell(cells.get((source, target)), usual, figure, text) for target in names]
         for source in names]
     return [element("h2", "", title),
             _table([""] + ["to %s" % name for name in names], rows, "mesh")]

@@ -427,7 +427,7 @@ def mesh():
         "hosts": [{"name": name, "python": "3.9.2", "version": "1", "address": "192.0.2.1",
                    "error": None} for name in names],
         "seconds": 5, "metric": "bits_per_second", "cells": cells, "median_bps": 9.4e8,
-        "findings": ["db1 -> web is 57 % below the median"], "complete": False}}
+        "usual_bps": 9.4e8, "findings": ["db1 -> web is 57 % below the median"], "complete": False}}
 
 
 class Several(PageCase):
@@ -449,6 +449,16 @@ class Several(PageCase):
         for text in ("db1 -> web is 57 % below", "web to db2: connection refused",
                      "Latency under load, median", "Round trip, idle"):
             self.assertTrue(read.has(text), text)
+
+    def test_colours_of_a_mesh_tell_what_its_marks_do(self):
+        """They were of the median of all cells, which one slow host of three pulls down."""
+        document = mesh()
+        for cell in document["mesh"]["cells"][1:]:
+            cell.update(bits_per_second=9.5e7, error=None)
+        document["mesh"].update(median_bps=9.5e7)
+        self.read(pyperf3.report_html(document), document)
+        styles = [cell.get("class") for cell in next(self.root.iter("table")).iter("td")]
+        self.assertEqual(styles, ["none", "m4", "m0", "m0", "none", "m0", "m0", "m0", "none"])
 
     def test_large_mesh(self):
         document = mesh()

@@ -628,6 +628,12 @@ class AsModule(unittest.TestCase):
                 given += 1
         self.assertGreater(given, 65)
 
+    def test_hosts_of_a_mesh_as_a_list(self):
+        for hosts in ("a,b", ("a", "b"), ["a", "b"]):
+            self.assertEqual(pyperf3.Settings(mesh=hosts).mesh, ("a", "b"))
+        with self.assertRaises(pyperf3.IperfError):
+            pyperf3.Settings(mesh=("a",))
+
     def test_repeat(self):
         self.assertEqual(pyperf3.Settings(client="h", repeat="0/300").repeat, (0, 300.0))
         self.assertEqual(pyperf3.Settings(client="h", repeat="3/0.5").repeat, (3, 0.5))
