@@ -15440,9 +15440,9 @@ def far_client_settings(settings, place):
     its = settings.copy()
     # Files are this host's, and the server that is brought along knows no users.
     vars(its).update(ssh=(), mesh=None, ssh_dial_back=False, logfile=None, pidfile=None, html=None,
-                     prometheus=None, repeat=None, timestamps=None, username=None, password=None,
-                     rsa_public_key_path=None, far=place, client=place["addresses"][0],
-                     port=place["port"])
+                     prometheus=None, repeat=None, csv_header=False, timestamps=None,
+                     username=None, password=None, rsa_public_key_path=None, far=place,
+                     client=place["addresses"][0], port=place["port"])
     return its
 
 
@@ -18156,32 +18156,26 @@ class CsvMesh:
         return []
 
 
-class CsvRenderer:
-    """All that --csv has to say of what a driver does: rows, and before them a header."""
-
-    def __init__(self, settings, header=False):
-        if settings.crowd:
-            self._tests = CsvMesh()
-        else:
-            name = settings.server_name if settings.is_client else None
-            self._tests = PerTest(lambda: CsvTest(name))
-        self._head = [CSV_HEADER] * header
-
-    def render(self, event):
-        lines, self._head = self._head + self._tests.render(event), []
-        return lines
+def make_csv_renderer(settings):
+    """Return what renders the events of a driver as rows."""
+    if settings.crowd:
+        return CsvMesh()
+    name = settings.server_name if settings.is_client else None
+    return PerTest(lambda: CsvTest(name))
 
 
 class CsvPrinter:
     """Rows for standard output: their lines end with what RFC 4180 wants before the newline."""
 
     def __init__(self, settings):
-        self._rows = CsvRenderer(settings, settings.csv_header)
+        self._rows = make_csv_renderer(settings)
         if settings.relayed:
             self._rows = RelayRenderer(self._rows)
+        self._head = [CSV_HEADER] * settings.csv_header
 
     def render(self, event):
-        return [line + "\r" for line in self._rows.render(event)]
+        lines, self._head = self._head + self._rows.render(event), []
+        return [line + "\r" for line in lines]
 
 
 class CsvFile:
@@ -18193,7 +18187,7 @@ class CsvFile:
     def __init__(self, settings):
         """Raises IperfError 932 where no such file can be written."""
         self._path = settings.csv
-        self._renderer = CsvRenderer(settings)
+        self._renderer = make_csv_renderer(settings)
         self._headed = False  # one that has no size to tell it has its header
         self._append(b"")
 

@@ -228,6 +228,27 @@ class Forms(MeshCase):
             one.wait_until_clean(SOON)
             other.wait_until_clean(SOON)
 
+    def test_rows(self):
+        """Of a mesh and of two hosts, also several times over: with one header."""
+        self.network("db1", "db2", rate=100e6)
+        columns = pyperf3.CSV_COLUMNS
+        for words, rows in ((("--mesh", "db1,db2"), 4),
+                            (("--ssh", "db1", "--ssh", "db2", "--repeat", "2"), 12)):
+            with self.subTest(words=words):
+                left = support.run(self.command + words + ("-t", "1", "--csv", "--csv-header"),
+                                   110.0)
+                self.assertEqual((left.code, left.err), (0, ""), left)
+                lines = left.out.split("\r\n")
+                self.assertEqual((lines[0], lines[-1]), (",".join(columns), ""))
+                found = [dict(zip(columns, line.split(","))) for line in lines[1:-1]]
+                self.assertEqual(len(found), rows)
+                self.assertEqual([row["kind"] for row in found[-2:]], ["sent", "received"])
+                self.assertEqual(found[0]["host"], "db2")
+                self.assertEqual({row["direction"] for row in found}, {"up"})
+                for row in found:
+                    self.assertTrue(0 < int(row["bits_per_second"]) < 2e8, row)
+        self.all_clean()
+
     def test_all_hosts_fail(self):
         left = support.run(PROGRAM + ("--mesh", "a,b,c", "--ssh-command", "false"))
         self.assertEqual(left.code, 1, left)
