@@ -18377,12 +18377,13 @@ class MetricsFile:
         self._clear()
 
     def _clear(self):
-        self._begin = time.monotonic()
+        self._begin = None  # a run begins with its first event: before it may be a long pause
         self._tests, self._document, self._reason = [], Document(), None
 
     def add(self, event):
         """Take an event in; write the file if it is the last of a run. Raises IperfError 933."""
         name = event["event"]
+        self._begin = self._begin or time.monotonic()
         if name == "cell":
             self._add_cell(event["data"])
         elif name == "error":
