@@ -18225,6 +18225,8 @@ class CsvFile:
 # Names and labels are those of the most used exporter of iperf3's figures, so that
 # its dashboards go on; what it lacks is in base units, and tells its direction.
 
+_MOST = 1e300  # of a value
+
 MetricsTest = collections.namedtuple("MetricsTest", "labels document reason")
 MetricsTest.__doc__ = """A test of which metrics are made.
 
@@ -18271,8 +18273,8 @@ def metrics_text(tests, now, seconds):
     found = collections.OrderedDict((name, collections.OrderedDict()) for name in METRICS)
 
     def put(name, labels, value):
-        if type(value) not in (int, float) or value - value != 0:
-            return  # it is not known
+        if type(value) not in (int, float) or not abs(value) < _MOST:
+            return  # it is not known, or more than a reader's numbers can tell
         key = ",".join('%s="%s"' % (label, label_text(text))
                        for label, text in sorted(labels.items()) if text not in (None, ""))
         found[name][key] = max(value, found[name].get(key, value))  # of two limits the missed one
@@ -18295,8 +18297,12 @@ def metrics_text(tests, now, seconds):
 
 
 def label_text(value):
-    """Return the value of a label as it stands in quotes."""
-    text = printable(str(value)[:_MOST_LETTERS])
+    """Return the value of a label as it stands in quotes.
+
+    A file with anything that is no UTF-8 is refused as a whole: of bytes that the system handed
+    over undecoded there are question marks.
+    """
+    text = printable(str(value)[:_MOST_LETTERS]).encode("utf-8", "replace").decode("utf-8")
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
@@ -18411,12 +18417,13 @@ class MetricsFile:
 
     def _add_cell(self, cell):
         labels = {"source": cell["from"], "target": cell["to"]}
-        document, reason = cell.get("document") or {}, "other" if "error" in cell else None
+        test = MetricsTest(labels, cell.get("document") or {}, "other" if "error" in cell else None)
         try:
-            collections.deque(_test_metrics(document), 0)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            document, reason = {}, "other"  # what another host says of a test may be anything
-        self._tests.append(MetricsTest(labels, document, reason))
+            metrics_text([test], 0, 0)
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+            # What another host says of a test may be anything.
+            test = test._replace(document={}, reason="other")
+        self._tests.append(test)
 
 
 ###############################################################################
