@@ -2627,12 +2627,12 @@ def _folder_of(path):
     """
     if os.path.islink(path) and os.lstat(path).st_uid not in _trusted_users():
         raise OSError(errno.ELOOP, "it is a symbolic link of another user")
-    path = os.path.realpath(path)
-    if os.path.isdir(path):
+    place = os.path.realpath(path)
+    if os.path.isdir(place):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if os.path.exists(path) and not os.path.isfile(path):
+    if os.path.exists(path) and not os.path.isfile(path):  # `place` of a pipe may be none at all
         return None
-    return os.path.dirname(path)
+    return os.path.dirname(place)
 
 
 def check_replaceable(path, number):
