@@ -21349,7 +21349,8 @@ def read_arguments(arguments, output):
 def warn_of_old_names(settings, output):
     """Print iperf3's warning of an option, which comes before any error."""
     if settings.no_fq_socket_pacing:
-        output.write(["Warning:  --no-fq-socket-pacing is deprecated"])
+        say = output.complain if settings.csv_only else output.write
+        say(["Warning:  --no-fq-socket-pacing is deprecated"])
 
 
 def main(argv=None):
