@@ -13200,7 +13200,8 @@ class Test:
         """Report the summary, or with known=False that there is none; returns it."""
         summary = Summary(self) if known else None
         self.emit("end", summary.end if known else {}, rows=summary.rows if known else [],
-                  parallel=self.parameters.parallel, bidir=self.parameters.bidirectional)
+                  parallel=self.parameters.parallel, bidir=self.parameters.bidirectional,
+                  answered=self.remote is not None)
         return summary
 
     def settle(self):
@@ -18071,7 +18072,7 @@ class CsvTest:
         if name == "interval":
             rows = self._of_interval(data)
         elif name == "end" and data.get("streams"):
-            rows = self._of_summary(data, event["rows"])
+            rows = self._of_summary(data, event["rows"], event["answered"])
         self._facts["test"] = event.get("phase") or event.get("test")
         return self.lines(rows)
 
@@ -18097,16 +18098,16 @@ class CsvTest:
                 rows.append(row)
         return rows
 
-    def _of_summary(self, data, summary):
-        """summary: the SummaryRows of each direction."""
+    def _of_summary(self, data, summary, answered):
+        """summary: the SummaryRows of each direction; answered: the other end told its figures."""
         loaded = data.get("pyperf3", {}).get("latency", {}).get("loaded", {})
         latency = {"latency_p50_ms": loaded.get("p50_ms"), "latency_max_ms": loaded.get("max_ms")}
         rows = []
         for figures in itertools.chain(*summary):
             sender, lost = figures.totals.sender, figures.totals.lost
-            # What the other end measured is not known at a server, nor where a test broke off.
-            both = [("sent", figures.sent)] * (sender or not self._is_server)
-            if not (sender and self._is_server):
+            # What the other end measured is not told at a server, nor known where a test broke off.
+            both = [("sent", figures.sent)] * (sender or answered and not self._is_server)
+            if not sender or answered and not self._is_server:
                 both.append(("received", dict(figures.received, lost_packets=lost)
                              if "packets" in figures.received else figures.received))
             for kind, side in both:
