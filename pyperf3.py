@@ -18200,21 +18200,27 @@ class CsvFile:
 
     def _append(self, data):
         """Write rows in one piece, or nothing of them."""
-        with open_safely(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 932, 0o666) as handle:
-            if is_pipe(handle):  # whose reader may stop, and this would with it
-                raise IperfError(932, "%s is a pipe: --csv without a file writes to one" %
-                                 self._path)
-            size = file_size(handle)
-            if data and not (size or self._headed):
-                data = to_bytes(CSV_HEADER + "\r\n") + data
-            try:
-                write_whole(handle, data)
-            except OSError as error:
-                if size is not None:
-                    with suppress(OSError):  # half a row would spoil the next one
-                        handle.truncate(size)
-                raise IperfError(932, error)
-            self._headed = self._headed or size is None and bool(data)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            with open_safely(self._path, flags, 932, 0o666) as handle:
+                if is_pipe(handle):  # whose reader may stop, and this would with it
+                    raise system_error(errno.ENXIO)  # as one that nobody reads, and a socket
+                size = file_size(handle)
+                if data and not (size or self._headed):
+                    data = to_bytes(CSV_HEADER + "\r\n") + data
+                try:
+                    write_whole(handle, data)
+                except OSError:
+                    if size is not None:
+                        with suppress(OSError):  # half a row would spoil the next one
+                            handle.truncate(size)
+                    raise
+                self._headed = self._headed or size is None and bool(data)
+        except (IperfError, OSError) as error:
+            text = error.reason() if isinstance(error, IperfError) else system_text(error)
+            if error.errno == errno.ENXIO:
+                text = "it is a pipe or a socket: --csv without a file writes to one"
+            raise IperfError(932, OSError(error.errno, "%s: %s" % (self._path, text)))
 
 
 ###############################################################################
