@@ -18020,6 +18020,8 @@ CSV_COLUMNS = (
     " rtt_ms cwnd_bytes jitter_ms lost packets lost_percent latency_p50_ms latency_max_ms title"
     " local_host test").split()
 CSV_HEADER = ",".join(CSV_COLUMNS)
+# What a formula begins with, in half and full width; some programs take blanks before it away.
+_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _MOST_LETTERS = 256  # of a text in a row: a client's title would be in each
 
 
@@ -18036,7 +18038,7 @@ def csv_field(value):
     if value is None or isinstance(value, int):
         return "" if value is None else str(value)
     text = printable(value[:_MOST_LETTERS]).replace("\n", " ").replace("\t", " ")
-    if text.startswith(("=", "+", "-", "@")):
+    if text.lstrip().startswith(_FORMULAS):
         text = "'" + text
     if "," in text or '"' in text or text != text.strip():
         text = '"%s"' % text.replace('"', '""')
