@@ -20555,6 +20555,7 @@ class Printer:
             settings.debug, settings.diagnose or settings.max_clients > 1))
         self._daemon = settings.daemon
         self._text = not (settings.json or settings.json_stream)
+        self._has_only_rows = settings.csv_only
         self._stamps = output.log_is_text = self._text and not settings.csv_only
         self._catching_up = False  # a task writes what a reader did not take at once
         self._files = []  # what else takes events
@@ -20583,6 +20584,8 @@ class Printer:
                 raise
         if name != "error" or (self._text and output.error is None):
             output.complain(self._messages.render(event))
+        if name == "diagnosis" and self._has_only_rows:
+            output.complain(self._missed(event))
         if name == "warning" and self._daemon and not self._text:
             self._record_warning(event)
         for file in self._files:
@@ -20592,6 +20595,13 @@ class Printer:
         elif not self._catching_up and output.flush():
             self._catching_up = True
             self._driver.attend(self._catch_up())
+
+    @staticmethod
+    def _missed(event):
+        """Return lines about limits that were missed: among rows of figures there are none."""
+        tag = event["phase"] + ": " if "phase" in event else ""
+        return [tag + check_line(check, True) for check in event["data"].get("checks", ())
+                if check["state"] != "ok"]
 
     def _add_to_file(self, file, event):
         try:
