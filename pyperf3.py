@@ -213,7 +213,7 @@ CONNECT_DELAY = 0.25  # of silence, after which a name's next address is tried, 
 REOPEN_TIME = 0.3  # after its beginning, in which a connection may meet a listener in between
 REOPEN_DELAY = 0.05  # before that is tried again
 RETRY_DELAY, LONGEST_RETRY_DELAY = 0.1, 2.0  # before the tries of --wait: it doubles each time
-REPEAT_WAIT = 60.0  # for a busy server, of each test of --repeat, if no more is said
+REPEAT_WAITS = 60.0, 600.0  # at least and at most, for a busy server, of each test of --repeat
 REPEAT_PAUSE = 1.0  # before the next one of them, if one has failed
 LAST_TRY = 1.0  # that the last of them may take, which begins when the time is up
 FILE_TIMEOUT = 10.0  # for the rest of a file (-F) to arrive
@@ -1119,10 +1119,11 @@ OPTIONS = (
          "write a report with charts to this file, too: one page that needs no other"),
     _own("CS", "--csv [=file]",
          "print rows of figures with commas between them, and nothing else; with a file: add them "
-         "to it, besides what is printed", optional="-"),
+         "to it, besides what is printed", optional=STDOUT, looks_like="[^-]"),
     _own("CS", "--csv-header", "with --csv: begin with a line that names the columns"),
     _own("C", "--prometheus file",
-         "write the figures of each test to this file, too, for the textfile collector"),
+         "write the figures of each test to this file, too, for the textfile collector, which "
+         "takes names that end in .prom"),
     _own("C", "--repeat N[/seconds]",
          "run the test N times (0: until stopped), the next one so many seconds after the start "
          "of the last, or at once", _repeat, looks_like="[0-9]", cut="repeating-payload"),
@@ -1271,6 +1272,8 @@ _REFUSED = (
     (lambda s: s.csv_only and s.json, 931, {"cause": "-J"}),
     (lambda s: s.csv_only and s.json_stream, 931, {"cause": "--json-stream"}),
     (lambda s: s.csv_only and s.plot, 931, {"cause": "--plot"}),
+    (lambda s: s.csv_only and s.daemon and s.logfile is None, 931,
+     {"cause": "-D without --logfile"}),
     (lambda s: s.crowd and s.timed and not s.time, 922, {"cause": "-t 0"}),
     (lambda s: not s.hosts and (s.ssh_tunnel or s.ssh_dial_back or s.ssh_address or s.ssh_python),
      924),
@@ -1425,7 +1428,9 @@ class Settings:
     @property
     def busy_wait(self):
         """The seconds for which a busy server is waited for."""
-        return self.wait or (max(REPEAT_WAIT, self.repeat[1]) if self.repeat else 0.0)
+        if self.repeat and not self.wait:
+            return min(max(REPEAT_WAITS[0], self.repeat[1]), REPEAT_WAITS[1])
+        return self.wait
 
     @property
     def server_name(self):
@@ -8721,7 +8726,7 @@ def document_text(title, document):
 
 
 # By error number, why a test failed; see failure_reason().
-_REASONS = {121: "busy", 142: "denied", 27: "denied", 37: "denied", 908: "denied", 922: "other"}
+_REASONS = {121: "busy", 142: "denied", 27: "denied", 37: "denied", 908: "denied"}
 _REASONS.update({number: "broken" for number in list(range(104, 121)) + [144, 160] + list(
     range(203, 208)) + [925]})
 
@@ -8729,18 +8734,22 @@ _REASONS.update({number: "broken" for number in list(range(104, 121)) + [144, 16
 def failure_reason(error):
     """Return why a test failed in one of few words, for those who count them.
 
-    busy, denied, name, refused, timeout, unreachable, broken (it had begun), interrupted, other.
+    busy; denied (to this user, or by the server's limits); name (it has no address); refused;
+    timeout (no answer); unreachable; broken (there was an answer before); interrupted; other.
     """
     if isinstance(error, Interrupted):
         return "interrupted"
-    if error.number != 103:
-        return _REASONS.get(error.number, "other")
-    for cause in (error.cause, error.__context__):
+    causes = [getattr(error, "cause", None), error.__context__]
+    if errno.ETIMEDOUT in [cause.errno for cause in causes if isinstance(cause, OSError)]:
+        return "timeout"
+    number = getattr(error, "number", 100)
+    if number != 103:
+        return _REASONS.get(number, "other")
+    for cause in causes:
         if isinstance(cause, socket.gaierror):
             return "name"
         if isinstance(cause, OSError):
-            return {errno.ECONNREFUSED: "refused", errno.ETIMEDOUT: "timeout"}.get(
-                cause.errno, "unreachable")
+            return "refused" if cause.errno == errno.ECONNREFUSED else "unreachable"
     return "unreachable"
 
 
@@ -18012,7 +18021,7 @@ def make_test_renderer(settings, text=TextRenderer):
 ###############################################################################
 # Events to rows of figures with commas between them (RFC 4180), for --csv: of each
 # interval one row a stream and one for their sum, and of the summary the same of
-# both ends. Nothing here costs anything unless it is asked for.
+# both ends.
 
 # New ones only ever come at the end: readers count columns.
 CSV_COLUMNS = (
@@ -18022,21 +18031,22 @@ CSV_COLUMNS = (
 CSV_HEADER = ",".join(CSV_COLUMNS)
 # What a formula begins with, in half and full width; some programs take blanks before it away.
 _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+MOST_NUMBER = 1e300  # more than that a reader's numbers may not tell
 _MOST_LETTERS = 256  # of a text in a row: a client's title would be in each
 
 
 def csv_field(value):
-    """Return a value of a row; None, and what is no number, is nothing.
+    """Return a value of a row; what is None or not finite is empty.
 
     Of a text, which may be a peer's, whatever ends a row or steers a terminal is left out, and a
     spreadsheet takes none for a formula.
     """
-    if isinstance(value, float):
-        if value - value != 0:  # infinite, or no number
+    if isinstance(value, (int, float)):
+        if isinstance(value, bool) or not abs(value) < MOST_NUMBER:
             return ""
-        return ("%.6f" % value).rstrip("0").rstrip(".")
-    if value is None or isinstance(value, int):
-        return "" if value is None else str(value)
+        return ("%.6f" % value).rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    if value is None:
+        return ""
     text = printable(value[:_MOST_LETTERS]).replace("\n", " ").replace("\t", " ")
     if text.lstrip().startswith(_FORMULAS):
         text = "'" + text
@@ -18195,10 +18205,11 @@ class CsvFile:
         self._append(b"")
 
     def add(self, event):
-        """Take an event in; write its rows. Raises IperfError 932."""
+        """Take an event in; write its rows. Returns whether it has any. Raises IperfError 932."""
         lines = self._renderer.render(event)
         if lines:
             self._append(to_bytes("".join(line + "\r\n" for line in lines)))
+        return bool(lines)
 
     def _append(self, data):
         """Write rows in one piece, or nothing of them."""
@@ -18210,19 +18221,26 @@ class CsvFile:
                 size = file_size(handle)
                 if data and not (size or self._headed):
                     data = to_bytes(CSV_HEADER + "\r\n") + data
-                try:
+                if size is None:
                     write_whole(handle, data)
-                except OSError:
-                    if size is not None:
-                        with suppress(OSError):  # half a row would spoil the next one
-                            handle.truncate(size)
-                    raise
+                else:
+                    self._write_rows(handle, data)
                 self._headed = self._headed or size is None and bool(data)
         except (IperfError, OSError) as error:
             text = error.reason() if isinstance(error, IperfError) else system_text(error)
             if error.errno == errno.ENXIO:
                 text = "it is a pipe or a socket: --csv without a file writes to one"
             raise IperfError(932, OSError(error.errno, "%s: %s" % (self._path, text)))
+
+    @staticmethod
+    def _write_rows(handle, data):
+        """Write to a file in one piece, or not at all. Raises OSError."""
+        written = handle.write(data)
+        if written < len(data):  # the disk is full; half a row would spoil the next one
+            end = handle.tell()
+            if end == file_size(handle):  # nobody else has added to it
+                handle.truncate(end - written)
+            raise system_error(errno.ENOSPC)
 
 
 ###############################################################################
@@ -18233,8 +18251,6 @@ class CsvFile:
 #
 # Names and labels are those of the most used exporter of iperf3's figures, so that
 # its dashboards go on; what it lacks is in base units, and tells its direction.
-
-_MOST = 1e300  # of a value
 
 MetricsTest = collections.namedtuple("MetricsTest", "labels document reason")
 MetricsTest.__doc__ = """A test of which metrics are made.
@@ -18254,7 +18270,7 @@ _SIDES = (("sent", "as the sender counted"), ("received", "as the receiver count
 
 # All are gauges. The order is that in the file.
 METRICS = collections.OrderedDict([
-    ("iperf3_up", "Whether the last test went well."),
+    ("iperf3_up", "Whether the last test succeeded."),
     ("iperf3_failed", "Why the last test failed; there is one only if it did."),
     ("iperf3_last_run_timestamp_seconds", "End of the last test, in seconds since 1970."),
     ("iperf3_duration_seconds", "Time that the whole of the last run took, in seconds.")] + [
@@ -18282,8 +18298,8 @@ def metrics_text(tests, now, seconds):
     found = collections.OrderedDict((name, collections.OrderedDict()) for name in METRICS)
 
     def put(name, labels, value):
-        if type(value) not in (int, float) or not abs(value) < _MOST:
-            return  # it is not known, or more than a reader's numbers can tell
+        if type(value) not in (int, float) or not abs(value) < MOST_NUMBER:
+            return  # it is not known
         key = ",".join('%s="%s"' % (label, label_text(text))
                        for label, text in sorted(labels.items()) if text not in (None, ""))
         found[name][key] = max(value, found[name].get(key, value))  # of two limits the missed one
@@ -18359,16 +18375,11 @@ def _sum_metrics(end, suffix, way, labels):
         yield "iperf3_lost_ratio", {"direction": way}, received["lost_percent"] / 100.0
         yield "iperf3_jitter_seconds", {"direction": way}, _thousandth(received["jitter_ms"])
     streams = [each["sender"] for each in end["streams"] if each.get("sender", {}).get("mean_rtt")
-               and ("sender" in each["sender"]) and _goes(each["sender"], sums["sent"])]
+               and each["sender"]["sender"] == sums["sent"]["sender"]]
     if streams:
         for name, quantile, join in (("min_rtt", "0", min), ("max_rtt", "1", max)):
             yield ("iperf3_rtt_seconds", {"direction": way, "quantile": quantile},
                    join(each[name] for each in streams) / 1e6)
-
-
-def _goes(row, figures):
-    """Return whether a stream's row is one of the direction of a sum."""
-    return row["sender"] == figures["sender"]
 
 
 def _thousandth(value):
@@ -18395,8 +18406,16 @@ class MetricsFile:
         self._begin = None  # a run begins with its first event: before it may be a long pause
         self._tests, self._document, self._reason = [], Document(), None
 
+    def fail(self, error):
+        """Write that a run failed before there was a test. Raises IperfError 933."""
+        self._reason = failure_reason(error)
+        self.add(Event(event="done", data=None, ok=False))
+
     def add(self, event):
-        """Take an event in; write the file if it is the last of a run. Raises IperfError 933."""
+        """Take an event in; write the file if it is the last of a run.
+
+        Returns whether it did. Raises IperfError 933.
+        """
         name = event["event"]
         self._begin = self._begin or time.monotonic()
         if name == "cell":
@@ -18405,23 +18424,23 @@ class MetricsFile:
             self._reason = event.get("reason", "other")
         if name != "interval":  # there may be many
             self._document.add(event)
-        if name != "done":
-            return
-        if "phase" in event:
-            self._end_test(event, {"test": event["phase"]})
-            return
-        if not self._tests:
-            self._end_test(event, {})
-        reasons = [test.reason for test in self._tests] + [self._reason]
-        if "interrupted" not in reasons:
-            replace_file(self._path, to_bytes(metrics_text(
-                self._tests, self._clock(), time.monotonic() - self._begin)), 933, 0o644)
-        self._clear()
+        if name == "done" and ("phase" in event or not self._tests):
+            self._end_test(event)
+        return name == "done" and "phase" not in event and self._write()
 
-    def _end_test(self, event, labels):
+    def _write(self):
+        tests, seconds = self._tests, time.monotonic() - self._begin
+        reasons = [test.reason for test in tests] + [self._reason]
+        self._clear()
+        if "interrupted" in reasons:
+            return False
+        replace_file(self._path, to_bytes(metrics_text(tests, self._clock(), seconds)), 933, 0o644)
+        return True
+
+    def _end_test(self, event):
+        labels = dict(self._labels, test=event.get("phase"))
         reason = None if event["ok"] else self._reason or "other"
-        self._tests.append(MetricsTest(dict(self._labels, **labels), self._document.members(),
-                                       reason))
+        self._tests.append(MetricsTest(labels, self._document.members(), reason))
         self._document, self._reason = Document(), None
 
     def _add_cell(self, cell):
@@ -19962,18 +19981,23 @@ class ReportFile:
         self._document, self._whole = BoundedDocument(), None
 
     def add(self, event):
-        """Take an event in; write the page if it is the last. Raises IperfError 930."""
+        """Take an event in; write the page if it is the last.
+
+        Returns whether it did. Raises IperfError 930.
+        """
         name = event["event"]
         if name in OF_SEVERAL:
             self._whole = whole_document(event)
         if "phase" in event:
-            return
+            return False
         self._document.add(event)
-        if name == "done":
-            document, whole = self._document.members(), self._whole
-            self._document, self._whole = BoundedDocument(), None
-            replace_file(self._path, to_bytes(report_html(
-                document if whole is None else whole, self._command)), 930)
+        if name != "done":
+            return False
+        document, whole = self._document.members(), self._whole
+        self._document, self._whole = BoundedDocument(), None
+        replace_file(self._path, to_bytes(report_html(
+            document if whole is None else whole, self._command)), 930)
+        return True
 
 
 ###############################################################################
@@ -20565,12 +20589,14 @@ class Printer:
             self._files.append(CsvFile(settings))
         if settings.prometheus is not None:
             self._files.append(MetricsFile(settings))
-        self._told = {}  # by file: what was said of a failure that lasts
+        self._told = {}  # by file: what was said of a failure, as long as it lasts
         self.failed = False  # a file could not be written
 
     def print(self, event):
         """Print an event, as far as it goes at once; stop a client that nobody listens to."""
         name, output, server = event["event"], self._output, event.get("server")
+        if name == "version" and "phase" not in event:
+            self.failed = False  # of --repeat the last run counts
         if name == "accepted" or (name == "done" and server):
             output.reopen_log()
         if name == "waiting":
@@ -20605,7 +20631,8 @@ class Printer:
 
     def _add_to_file(self, file, event):
         try:
-            file.add(event)
+            if file.add(event):
+                self._told.pop(file, None)
         except IperfError as error:
             self.failed, line = True, error_line(error)
             if self._told.get(file) != line:  # once, and not of each row
@@ -21004,6 +21031,8 @@ class Outcome:
         if event["event"] == "diagnosis" and "checks" in event["data"]:
             self._checks += event["data"]["checks"]
             self._status = status_of_checks(self._checks)
+        elif event["event"] == "done" and "phase" not in event:
+            self._checks = []  # there may be another run, and many of them
 
     def status(self, driver):
         """Return it, once the driver is through."""
@@ -21015,8 +21044,8 @@ class Outcome:
 class Repeat(Driver):
     """Run a client again and again, --repeat.
 
-    Iterate over it for the events of each. status: the exit status that the last one calls for,
-    or of two that are needed to know it, since the last was interrupted, the one before.
+    Iterate over it for the events of each; then close() it. status: the exit status that the last
+    one calls for, or if that was interrupted the one before.
     """
 
     def __init__(self, settings, begin):
@@ -21034,20 +21063,21 @@ class Repeat(Driver):
     def __iter__(self):
         count, period = self.settings.repeat
         due = time.monotonic()
-        try:
-            for number in itertools.count(1):
-                yield from self._run()
-                if number == count or self._stop_reason is not None:
-                    return
-                rest = REPEAT_PAUSE if self.error is not None or self.status else 0.0
-                due = max(due + period, time.monotonic() + rest)
-                self._wait_until(due)
-                if self._stop_reason is not None:
-                    return
-                self._begin_next()
-        finally:
-            self._end_far_end()
-            self._loop.close()
+        for number in itertools.count(1):
+            yield from self._run()
+            if number == count or self._stop_reason is not None:
+                return
+            rest = REPEAT_PAUSE if self.error is not None or self.status else 0.0
+            due = max(due + period, time.monotonic() + rest)
+            self._wait_until(due)
+            if self._stop_reason is not None:
+                return
+            self._begin_next()
+
+    def close(self):
+        """End what was begun, and the loop."""
+        self._end_far_end()
+        self._loop.close()
 
     def _run(self):
         """Run the client, if it could be begun; yield the events."""
@@ -21055,9 +21085,13 @@ class Repeat(Driver):
         if client is not None:
             if self._stop_reason is not None:
                 client.stop(self._stop_reason)
-            for event in client:
-                outcome.add(event)
-                yield event
+            events = iter(client)
+            try:
+                for event in events:
+                    outcome.add(event)
+                    yield event
+            finally:
+                events.close()
             if self._stop_reason is None or self.status is None:
                 self.error, self.status = client.error, outcome.status(client)
         yield from self._take_events()
@@ -21072,7 +21106,7 @@ class Repeat(Driver):
     def _begin_next(self):
         try:
             self._client, self._far_end = self._begin()
-        except Exception as error:  # the system has no more of something, for now
+        except (IperfError, OSError, MemoryError) as error:  # something is used up, for now
             self._tell_failure(as_failure(error))
 
     def _end_far_end(self):
@@ -21113,7 +21147,11 @@ def run_server(settings, output, daemon=None):
 def run_client(settings, output):
     """Run a client, or more than one after another. Returns the exit status."""
     if settings.repeat is not None:
-        return run_driver(Repeat(settings, begin_client), settings, output)
+        repeat = Repeat(settings, begin_client)
+        try:
+            return run_driver(repeat, settings, output)
+        finally:
+            repeat.close()
     client, far_end = begin_client(settings)
     try:
         return run_driver(client, settings, output)
@@ -21446,6 +21484,9 @@ def start(settings, output):
             error = as_failure(error)
         if daemon is not None:
             daemon.fail(error)
+        if settings.prometheus is not None:
+            with suppress(IperfError):  # it may be the error itself
+                MetricsFile(settings).fail(error)
         # iperf3: with -J a client prints nothing at all here, nor does either of a pidfile.
         is_server = settings.server and getattr(error, "number", 135) != 135
         if text or is_server or getattr(error, "number", None) in _NOT_OF_A_TEST:
