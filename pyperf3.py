@@ -18047,7 +18047,9 @@ def csv_field(value):
         return ("%.6f" % value).rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     if value is None:
         return ""
-    text = printable(value[:_MOST_LETTERS]).replace("\n", " ").replace("\t", " ")
+    # A byte that is no letter, in a title from the command line, say, would not be UTF-8 either.
+    text = value[:_MOST_LETTERS].encode("utf-8", "replace").decode("utf-8")
+    text = printable(text).replace("\n", " ").replace("\t", " ")
     if text.lstrip().startswith(_FORMULAS):
         text = "'" + text
     if "," in text or '"' in text or text != text.strip():
