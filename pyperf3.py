@@ -2690,6 +2690,20 @@ def write_whole(handle, data):
         view = view[handle.write(view):]
 
 
+def lock_briefly(handle):
+    """Keep other programs that do so, too, off a file until it is closed.
+
+    They are soon through: who has it for longer is not waited for.
+    """
+    with suppress(AttributeError, OSError):  # there is no such call, or not for this file
+        for _ in range(200):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                time.sleep(0.001)
+
+
 def read_file(path, number, limit=-1):
     """Return the bytes of a file, the first `limit` at most. Raises IperfError `number`."""
     try:
@@ -18221,6 +18235,9 @@ class CsvFile:
                 if is_pipe(handle):  # whose reader may stop, and this would with it
                     raise system_error(errno.ENXIO)  # as one that nobody reads, and a socket
                 size = file_size(handle)
+                if data and size == 0:  # another program may be about to write the header
+                    lock_briefly(handle)
+                    size = file_size(handle)
                 if data and not (size or self._headed):
                     data = to_bytes(CSV_HEADER + "\r\n") + data
                 if size is None:

@@ -724,6 +724,37 @@ class Files(CsvCase):
         titles = [row.title for row in rows]
         self.assertGreater(sum(one != other for one, other in zip(titles, titles[1:])), 2)
 
+    @unittest.skipIf(not hasattr(os, "fork"), "needs fork")
+    def test_two_programs_wrote_a_header_each(self):
+        for number in range(50):
+            path = os.path.join(self.folder, str(number))
+            reader, writer = os.pipe()
+            children = []
+            for _ in range(2):
+                children.append(os.fork())
+                if not children[-1]:
+                    try:
+                        rows = pyperf3.CsvFile(pyperf3.Settings(client="h", csv=path))
+                        os.close(writer)
+                        os.read(reader, 1)  # until both are there
+                        rows._append(b"x" * 100 + b"\r\n")
+                    finally:
+                        os._exit(0)
+            os.close(reader)
+            os.close(writer)
+            for child in children:
+                os.waitpid(child, 0)
+            self.assertEqual(self.content(path), (
+                HEADER + "\r\n" + ("x" * 100 + "\r\n") * 2).encode("ascii"))
+
+    def test_who_keeps_a_file_locked_holds_up_nobody(self):
+        import fcntl
+        with open(self.path, "w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            left = self.run_to(self.path)
+            self.assertEqual((left.code, left.err), (0, ""), left)
+        self.rows()
+
     def test_moved_away_during_a_servers_life(self):
         port = self.serve("--csv=" + self.path)
         old = self.path + ".1"
@@ -873,11 +904,9 @@ class HostilePeers(CsvCase):
         other = os.path.join(self.folder, "stdout")
         port = self.serve("--csv=" + self.path)
         plain = self.serve("--csv", program=self.to_file(support.OURS, other))
-        for each in (port, plain):
-            played = 0
-            for title in self.TITLES:
-                with self.subTest(title=title[:40]):
-                    played += play(each, title)
+        counts = support.at_once([lambda each=each: sum([
+            play(each, title) for title in self.TITLES]) for each in (port, plain)])
+        for each, played in zip((port, plain), counts):
             self.assertGreater(played, len(HOSTILE))
             self.client(each, "-n", "1K", "-T", "the last")
         for path, headed in ((self.path, True), (other, False)):
