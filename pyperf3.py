@@ -18049,6 +18049,14 @@ MOST_NUMBER = 1e300  # more than that a reader's numbers may not tell
 _MOST_LETTERS = 256  # of a text in a row: a client's title would be in each
 
 
+def short_text(value):
+    """Return the beginning of a text as it may stand in a file: UTF-8, and nothing that steers.
+
+    A byte that is no letter, in a title from the command line, say, is a question mark.
+    """
+    return printable(value[:_MOST_LETTERS].encode("utf-8", "replace").decode("utf-8"))
+
+
 def csv_field(value):
     """Return a value of a row; what is None or not finite is empty.
 
@@ -18061,9 +18069,7 @@ def csv_field(value):
         return ("%.6f" % value).rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     if value is None:
         return ""
-    # A byte that is no letter, in a title from the command line, say, would not be UTF-8 either.
-    text = value[:_MOST_LETTERS].encode("utf-8", "replace").decode("utf-8")
-    text = printable(text).replace("\n", " ").replace("\t", " ")
+    text = short_text(value).replace("\n", " ").replace("\t", " ")
     if text.lstrip().startswith(_FORMULAS):
         text = "'" + text
     if "," in text or '"' in text or text != text.strip():
@@ -18254,12 +18260,15 @@ class CsvFile:
     @staticmethod
     def _write_rows(handle, data):
         """Write to a file in one piece, or not at all. Raises OSError."""
-        written = handle.write(data)
-        if written < len(data):  # the disk is full; half a row would spoil the next one
+        written = 0
+        try:
+            while written < len(data):
+                written += handle.write(data[written:])
+        except OSError:  # the disk is full: half a row would spoil the next one
             end = handle.tell()
-            if end == file_size(handle):  # nobody else has added to it
+            if written and end == file_size(handle):  # nobody else has added to it
                 handle.truncate(end - written)
-            raise system_error(errno.ENOSPC)
+            raise
 
 
 ###############################################################################
@@ -18341,12 +18350,8 @@ def metrics_text(tests, now, seconds):
 
 
 def label_text(value):
-    """Return the value of a label as it stands in quotes.
-
-    A file with anything that is no UTF-8 is refused as a whole: of bytes that the system handed
-    over undecoded there are question marks.
-    """
-    text = printable(str(value)[:_MOST_LETTERS]).encode("utf-8", "replace").decode("utf-8")
+    """Return the value of a label as it stands in quotes."""
+    text = short_text(str(value))
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
