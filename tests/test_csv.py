@@ -221,10 +221,10 @@ class Events(CsvCase):
     def test_a_header_comes_first_and_once(self):
         events = self.events()
         for head in (False, True):
-            renderer = pyperf3.CsvRenderer(pyperf3.Settings(client="h"), head)
-            lines = [line for event in events for line in renderer.render(event)]
-            self.assertEqual(lines.count(HEADER), int(head))
-            self.assertEqual(lines[0] == HEADER, head)
+            printer = pyperf3.CsvPrinter(pyperf3.Settings(client="h", csv=True, csv_header=head))
+            lines = [line for event in events for line in printer.render(event)]
+            self.assertEqual(lines.count(HEADER + "\r"), int(head))
+            self.assertEqual(lines[0] == HEADER + "\r", head)
 
     def test_a_title_of_any_kind(self):
         events = self.events(title="t")
