@@ -278,6 +278,9 @@ class Refused(unittest.TestCase):
                 self.assertEqual(self.refused(*(role + ["--csv", other])), 931, (role, other))
                 self.assertEqual(self.refused(*(role + ["--csv=-", other])), 931, (role, other))
             self.assertEqual(self.refused(*(role + ["--csv-header"])), 935)
+        self.assertEqual(self.refused("-s", "-D", "--csv"), 931)  # nobody would have the rows
+        for words in (["--csv", "--logfile", "x"], ["--csv=x"]):
+            pyperf3.Settings.from_arguments(["-s", "-D"] + words)
         for word in ("--csv", "--csv=x"):
             self.assertEqual(self.refused("-c", "h", "--connect-only", word), 917)
         self.assertEqual(self.refused("--ssh", "a", "--ssh", "b", "--csv=x"), 932)

@@ -435,6 +435,26 @@ class Failures(FileCase):
             self.failed(self.run_client(silent.port, "--connect-timeout", "300"), "timeout",
                         target="127.0.0.1", port=str(silent.port))
 
+    def test_a_server_that_accepts_and_says_nothing(self):
+        """It was called broken, as if there had been an answer."""
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen(5)
+            port = silent.getsockname()[1]
+            self.failed(self.run_client(port, program=support.with_limits(
+                REPLY_TIMEOUT=0.5)), "timeout", target="127.0.0.1", port=str(port))
+
+    def test_what_fails_before_there_is_a_client(self):
+        """The file told of the run before, as if all was well."""
+        port = self.serve()
+        for words in (("--logfile", os.path.join(self.path, "x")), ("-A", "1023"),
+                      ("-F", self.folder + "/none", "-J"),
+                      ("--csv=" + os.path.join(self.path, "x"),)):
+            with self.subTest(words=words):
+                self.good(self.run_client(port, *BRIEF))
+                self.failed(self.run_client(port, *words), "other", target="127.0.0.1",
+                            port=str(port))
+
     def test_busy(self):
         for program in (support.OURS, support.real("3.22"), support.real("3.9")):
             with self.subTest(program=program):

@@ -275,6 +275,14 @@ class Captured(unittest.TestCase):
                 text = self.compare([word])
                 self.assertTrue(text.startswith("iperf3: option '%s' is" % word), text)
 
+    def test_a_file_of_rows_is_named_with_or_without_a_sign_between(self):
+        """`--csv rows.csv` printed rows, and wrote none."""
+        for words, path in ((["--csv"], "-"), (["--csv=a"], "a"), (["--csv", "a"], "a"),
+                            (["--csv", "-t", "1"], "-"), (["--csv=-"], "-"),
+                            (["--csv="], "")):
+            settings = pyperf3.Settings.from_arguments(["-c", "h"] + words)
+            self.assertEqual(settings.csv, path, words)
+
     def test_repeat_is_the_short_form_of_iperf3s_unless_a_number_follows(self):
         for words, repeat, payload in (
                 (["--repeat"], None, True), (["--repeat", "-t", "5"], None, True),
