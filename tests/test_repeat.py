@@ -268,7 +268,7 @@ class Endings(RepeatCase):
                 left = client.finish(10.0)
                 self.assertEqual(left.code, code, left)
                 self.assertIn("interrupt - the client has terminated by signal", left.err)
-                self.assertEqual(left.out.count("- - - - -"), 2)
+                self.assertEqual(len(re.findall("(?m)^- - - - -", left.out)), 2)
 
     def test_during_the_first_test_it_is_as_without(self):
         port = self.serve()
@@ -297,7 +297,7 @@ class Endings(RepeatCase):
         self.assertIn("interrupt", client.finish(10.0).err)
 
     def test_a_closed_pipe_ends_it(self):
-        for words in ((), ("-J",), ("--json-stream",), ("--csv",)):
+        for words in ((), ("-J",), ("--json-stream",), ("--csv",), ("--min-bitrate", "1K")):
             with self.subTest(words=words):
                 port = self.serve()
                 process = subprocess.Popen(
@@ -307,7 +307,8 @@ class Endings(RepeatCase):
                     process.stdout.read(10)
                     process.stdout.close()
                     err = process.stderr.read().decode()
-                    self.assertEqual(process.wait(support.LIMIT), 1, err)
+                    # As of one test: a limit is not kept by what nobody was told of.
+                    self.assertEqual(process.wait(support.LIMIT), int("1K" in words), err)
                     self.assertNotIn("Traceback", err)
                 finally:
                     process.kill()
@@ -378,7 +379,7 @@ class Servers(RepeatCase):
     def test_two_that_share_a_server(self):
         port = self.serve()
         for left in support.at_once([lambda: self.run_client(
-                port, "--repeat", "5", "-t", "1", "-n", "50K")] * 2):
+                port, "--repeat", "5", "-n", "50K")] * 2):
             self.assertEqual((left.code, left.out.count(DONE)), (0, 5), left)
 
 
