@@ -359,8 +359,11 @@ class Servers(RepeatCase):
         self.assertIn("Connection refused", documents[0]["error"])
         self.assertGreater(sum("sum_received" in each["end"] for each in documents), 1)
         for document in documents[1:]:  # none has anything of the one before
-            self.assertNotEqual("Connection refused" in document.get("error", ""),
-                                bool(document["start"]["connected"]))
+            if "error" not in document:
+                self.assertEqual(len(document["start"]["connected"]), 1)
+                self.assertGreater(document["end"]["sum_received"]["bytes"], 0)
+            elif "interrupt" not in document["error"]:
+                self.assertEqual((document["start"]["connected"], document["end"]), ([], {}))
 
     def test_a_busy_server_is_waited_for(self):
         for program in (support.OURS, support.real("3.22"), support.real("3.9")):
@@ -401,22 +404,27 @@ class Leaks(RepeatCase):
         """Compare what a client has after 3 tests with what it has after 30."""
         with support.Program(command + ("--repeat", "0/0.15")) as client:
             client.wait_for(mark, count=3)
-            few = self.least(client, mark, 4)
+            few = self.least(client, mark, 3, lambda least: True)
             client.wait_for(mark, count=30)
-            many = self.least(client, mark, 31)
+            # Where it is busy there may be no pause for some time.
+            many = self.least(client, mark, 30, lambda least: all(
+                one <= other for one, other in zip(least[:3], few)))
             client.signal(signal.SIGINT)
             left = client.finish(10.0)
         self.assertEqual(left.code, 0, left)
-        self.assertLessEqual(many[:3], few[:3], (few, many))
+        self.assertTrue(all(one <= other for one, other in zip(many[:3], few)), (few, many))
         self.assertLess(many[3] - few[3], 3000, (few, many))  # 27 tests
 
-    def least(self, client, mark, count):
-        """Return what there is at the quietest of some moments."""
-        looks = []
-        while client.out().count(mark) < count + 3 or len(looks) < 5:
+    def least(self, client, mark, count, enough):
+        """Return the least of each figure, during four tests or until it is enough."""
+        looks, deadline = [self.look(client.pid)], time.monotonic() + 20.0
+        while True:
             looks.append(self.look(client.pid))
+            least = tuple(min(values) for values in zip(*looks))
+            seen = client.out().count(mark) >= count + 4
+            if seen and (enough(least) or time.monotonic() > deadline):
+                return least
             time.sleep(0.01)
-        return tuple(min(values) for values in zip(*looks))
 
     def test_tcp(self):
         self.watch(self.words(self.serve(), "-P", "2", *BRIEF), DONE)
