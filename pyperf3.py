@@ -18153,11 +18153,12 @@ class CsvTest:
 def csv_row(kind, figures, sender, is_server=False):
     """Return the row of an object with a rate, as a dict. sender: this end sends."""
     rtt = figures.get("rtt", figures.get("mean_rtt"))  # microseconds, 0 if unknown
+    rate = figures["bits_per_second"]  # of times that a peer tells, which may be anything
     row = {
         "kind": kind, "direction": "down" if sender == is_server else "up",
         "stream": figures.get("socket", "SUM"), "start": float(figures["start"]),
         "end": float(figures["end"]), "bytes": figures["bytes"],
-        "bits_per_second": round(figures["bits_per_second"]),
+        "bits_per_second": round(rate) if abs(rate) < MOST_NUMBER else None,
         "retransmits": figures.get("retransmits"), "rtt_ms": rtt / 1000.0 if rtt else None,
         "cwnd_bytes": figures.get("snd_cwnd"), "packets": figures.get("packets")}
     if kind != "sent" and figures.get("lost_packets") is not None:

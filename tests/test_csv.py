@@ -218,6 +218,12 @@ class Events(CsvCase):
         self.assertEqual([row.kind for row in rows[-6:]], ["sent", "received"] * 3)
         self.check_sums(rows)
 
+    def test_a_rate_that_is_no_number(self):
+        for rate in (float("inf"), float("-inf"), float("nan"), 1e301, 10 ** 400):
+            row = pyperf3.csv_row("received", {"start": 0, "end": 1, "bytes": 1,
+                                               "bits_per_second": rate}, True)
+            self.assertIsNone(row["bits_per_second"], rate)
+
     def test_a_header_comes_first_and_once(self):
         events = self.events()
         for head in (False, True):
