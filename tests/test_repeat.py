@@ -131,8 +131,9 @@ class Outputs(RepeatCase):
         left = client.finish()
         self.assertEqual((left.code, left.err), (0, ""), left)
         cookies = [each["start"]["cookie"] for each in captures.documents(left.out)]
-        self.assertEqual([page["start"]["cookie"] for page in pages], cookies)
         self.assertEqual(len(set(cookies)), 2)
+        self.assertEqual(pages[1]["start"]["cookie"], cookies[1])
+        self.assertIn(pages[0]["start"]["cookie"], cookies)  # a slow reader may see the second one
         self.assertEqual(os.listdir(os.path.dirname(path)), ["x.html"])
 
     def test_loopback(self):
