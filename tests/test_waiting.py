@@ -301,7 +301,7 @@ class Decisions(unittest.TestCase):
     """Which errors are waited out."""
 
     def decide(self, error, last_state=0, tries=None):
-        control = pyperf3.ControlConnection(pyperf3.Settings(client="h"), None, None)
+        control = pyperf3.ControlConnection(pyperf3.Settings(client="h", wait=1), None, None)
         control._last_state, control._tries = last_state, tries or {}
         return control.may_pass(error)
 
@@ -310,6 +310,18 @@ class Decisions(unittest.TestCase):
                                  (908, False), (27, False), (37, False), (903, False), (0, False),
                                  (119, False), (100, False), (22, False)):
             self.assertEqual(self.decide(pyperf3.IperfError(number)), expected, number)
+
+    def test_repeated_tests_wait_for_a_busy_server_only(self):
+        for period, seconds in (("0", 60.0), ("0/100", 100.0), ("0/3600", 600.0)):
+            settings = pyperf3.Settings(client="h", repeat=period)
+            self.assertEqual(settings.busy_wait, seconds)
+            control = pyperf3.ControlConnection(settings, None, None)
+            self.assertTrue(control.may_pass(pyperf3.IperfError(121)))
+            self.assertFalse(control.may_pass(pyperf3.IperfError(109)))
+        settings = pyperf3.Settings(client="h", repeat="0", wait=5)
+        self.assertEqual(settings.busy_wait, 5)
+        control = pyperf3.ControlConnection(settings, None, None)
+        self.assertTrue(control.may_pass(pyperf3.IperfError(109)))
 
     def test_causes(self):
         for name in ("ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH",
