@@ -1269,9 +1269,6 @@ _REFUSED = (
     (lambda s: s.csv not in (None, STDOUT) and s.relayed, 932, _ELSEWHERE),
     (lambda s: s.prometheus is not None and s.relayed, 933, _ELSEWHERE),
     (lambda s: s.csv_header and s.csv is None, 935),
-    (lambda s: s.csv_only and s.json, 931, {"cause": "-J"}),
-    (lambda s: s.csv_only and s.json_stream, 931, {"cause": "--json-stream"}),
-    (lambda s: s.csv_only and s.plot, 931, {"cause": "--plot"}),
     (lambda s: s.csv_only and s.daemon and s.logfile is None, 931,
      {"cause": "-D without --logfile"}),
     (lambda s: s.crowd and s.timed and not s.time, 922, {"cause": "-t 0"}),
@@ -1290,6 +1287,7 @@ _EXCLUDES = (
     ("many_hosts", 920, ("file", "quic_secrets", "tls_ca", "ssh_tunnel", "ssh_dial_back")),
     ("crowd", 922, ("client", "loopback", "ssh_address", "diagnose", "reverse", "bidirectional",
                     "connect_only", "json_stream", "get_server_output", "file", "cport")),
+    ("csv_only", 931, ("json", "json_stream", "plot")),
     ("connect_only", 917, ("mtu", "min_mtu", "latency", "max_latency", "min_rpm", "min_grade",
                            "html", "csv", "prometheus")),
     ("diagnose", 919, ("reverse", "bidirectional", "bytes", "blocks", "file", "connect_only",
@@ -13470,10 +13468,17 @@ class Driver(Debugging):
     def _emit_error(self, error):
         """Report an error of a client; returns its text."""
         if isinstance(error, Interrupted):
-            text = line = interrupt_text("client", error.reason)
+            text = first = line = interrupt_text("client", error.reason)
         else:
-            text, line = error_text(error), with_remark(error)
-        self.emit("error", text, line=line, first=text, server=False,
+            text = first = error_text(error)
+            line = with_remark(error)
+            if error.remote_errno is not None:
+                first = "SERVER ERROR - %s" % text
+                if error.remote_errno:
+                    first += ", errno: %s" % system_error(error.remote_errno).strerror
+                line = "%s\n%s" % (first, error_line(line))
+        # differs: iperf3's document has both texts, each in a member named `error`.
+        self.emit("error", text, line=line, first=first, server=False,
                   reason=failure_reason(error))
         return text
 
@@ -14905,7 +14910,7 @@ class Client(Driver):
         test.finish(time.monotonic())
         self.control.say_goodbye(interrupted)
         test.emit_last_interval()
-        self._report(error)
+        self._emit_error(error)
         # differs: of most early ends iperf3 makes no summary.
         self._emit_summary(interrupted or test.started)
         test.close()
@@ -14914,25 +14919,9 @@ class Client(Driver):
     def _fail_briefly(self, error):
         """Report an error, and that nothing is known."""
         self.error = error
-        self._report(error)
+        self._emit_error(error)
         self.emit("end", {})
         self._done(False)
-
-    def _report(self, error):
-        if isinstance(error, Interrupted):
-            text = interrupt_text("client", error.reason)
-            self.emit("error", text, line=text, server=False, reason=failure_reason(error))
-            return
-        text = first = error_text(error)
-        line = with_remark(error)
-        if error.remote_errno is not None:
-            first = "SERVER ERROR - %s" % text
-            if error.remote_errno:
-                first += ", errno: %s" % system_error(error.remote_errno).strerror
-            line = "%s\n%s" % (first, error_line(line))
-        # differs: iperf3's document has both texts, each in a member named `error`.
-        self.emit("error", text, line=line, first=first, server=False,
-                  reason=failure_reason(error))
 
     def _close(self):
         if self.test:
@@ -15562,6 +15551,7 @@ class FarDriver(Driver):
         """Report what ended it."""
         self._tell_failure(error)
 
+
 class HostToHost(FarDriver):
     """Run a test from one host to another one, both reached by ssh: --ssh A --ssh B.
 
@@ -15656,8 +15646,8 @@ class Mesh(FarDriver):
 
     def _cell_settings(self):
         settings = self.settings.copy()
-        vars(settings).update(json=True, json_stream=False, csv=None, csv_header=False,
-                              title=None, timestamps=None, debug=0)
+        vars(settings).update(json=True, json_stream=False, csv=None, title=None,
+                              timestamps=None, debug=0)
         if not settings.timed and not settings.bytes and not settings.blocks:
             settings.time = MESH_SECONDS
             settings.explicit["time"] = None
@@ -20650,9 +20640,8 @@ class Printer:
     @staticmethod
     def _missed(event):
         """Return lines about limits that were missed: among rows of figures there are none."""
-        tag = event["phase"] + ": " if "phase" in event else ""
-        return [tag + check_line(check, True) for check in event["data"].get("checks", ())
-                if check["state"] != "ok"]
+        return [test_tag(event) + check_line(check, True)
+                for check in event["data"].get("checks", ()) if check["state"] != "ok"]
 
     def _add_to_file(self, file, event):
         try:
