@@ -18271,10 +18271,11 @@ class CsvFile:
 # Names and labels are those of the most used exporter of iperf3's figures, so that
 # its dashboards go on; what it lacks is in base units, and tells its direction.
 
-MetricsTest = collections.namedtuple("MetricsTest", "labels document reason")
+MetricsTest = collections.namedtuple("MetricsTest", "labels figures reason")
 MetricsTest.__doc__ = """A test of which metrics are made.
 
-labels: a dict; document: as -J prints it; reason: None, or of failure_reason() why it failed.
+labels: a dict; figures: of figures_of(), [] if it failed; reason: None, or of failure_reason() why
+it failed.
 """
 
 # The exporter's, of both sums: the end of the name, the member of the sum, and what it is.
@@ -18315,23 +18316,17 @@ def metrics_text(tests, now, seconds):
     seconds: that the run took.
     """
     found = collections.OrderedDict((name, collections.OrderedDict()) for name in METRICS)
-
-    def put(name, labels, value):
-        if type(value) not in (int, float) or not abs(value) < MOST_NUMBER:
-            return  # it is not known
-        key = ",".join('%s="%s"' % (label, label_text(text))
-                       for label, text in sorted(labels.items()) if text not in (None, ""))
-        found[name][key] = max(value, found[name].get(key, value))  # of two limits the missed one
-    for labels, document, reason in tests:
-        put("iperf3_up", labels, int(reason is None))
-        put("iperf3_last_run_timestamp_seconds", labels, round(now, 3))
-        if reason is not None:
+    for labels, figures, reason in tests:
+        key = labels_text(labels)
+        rows = [("iperf3_up", key, int(reason is None)),
+                ("iperf3_last_run_timestamp_seconds", key, round(now, 3))]
+        if reason is None:
+            rows.append(("iperf3_duration_seconds", key, round(seconds, 3)))
+        else:
             # Not a label of iperf3_up: that would be another series, and the first one have gaps.
-            put("iperf3_failed", dict(labels, reason=reason), 1)
-            continue
-        put("iperf3_duration_seconds", labels, round(seconds, 3))
-        for name, more, value in _test_metrics(document):
-            put(name, dict(labels, **more), value)
+            rows.append(("iperf3_failed", labels_text(dict(labels, reason=reason)), 1))
+        for name, key, value in rows + figures:
+            found[name][key] = max(value, found[name].get(key, value))  # of limits the missed one
     lines = []
     for name, samples in found.items():
         if samples:
@@ -18340,10 +18335,23 @@ def metrics_text(tests, now, seconds):
     return "".join(line + "\n" for line in lines)
 
 
+def labels_text(labels):
+    """Return labels, of a dict, as they stand in braces; those of None or "" are left out."""
+    return ",".join('%s="%s"' % (label, label_text(text))
+                    for label, text in sorted(labels.items()) if text not in (None, ""))
+
+
 def label_text(value):
     """Return the value of a label as it stands in quotes."""
     text = short_text(str(value))
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def figures_of(labels, document):
+    """Return [(name, labels as a text, value)] of what is known of a test's document."""
+    return [(name, labels_text(dict(labels, **more)), value)
+            for name, more, value in _test_metrics(document)
+            if type(value) in (int, float) and abs(value) < MOST_NUMBER]
 
 
 def _test_metrics(document):
@@ -18455,18 +18463,19 @@ class MetricsFile:
     def _end_test(self, event):
         labels = dict(self._labels, test=event.get("phase"))
         reason = None if event["ok"] else self._reason or "other"
-        self._tests.append(MetricsTest(labels, self._document.members(), reason))
+        figures = [] if reason else figures_of(labels, self._document.members())
+        self._tests.append(MetricsTest(labels, figures, reason))
         self._document, self._reason = Document(), None
 
     def _add_cell(self, cell):
-        labels = {"source": cell["from"], "target": cell["to"]}
-        test = MetricsTest(labels, cell.get("document") or {}, "other" if "error" in cell else None)
+        labels, figures = {"source": cell["from"], "target": cell["to"]}, []
+        reason = "other" if "error" in cell else None
         try:
-            metrics_text([test], 0, 0)
+            if reason is None:
+                figures = figures_of(labels, cell.get("document") or {})
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
-            # What another host says of a test may be anything.
-            test = test._replace(document={}, reason="other")
-        self._tests.append(test)
+            reason = "other"  # what another host says of a test may be anything
+        self._tests.append(MetricsTest(labels, figures, reason))
 
 
 ###############################################################################

@@ -730,10 +730,11 @@ class Names(FileCase):
             document = {"end": {"pyperf3": {
                 "latency": {"grade": labels["target"][::-1]},
                 "checks": [{"name": labels["target"][1:], "direction": None, "state": "ok"}] * 2}}}
-            text = pyperf3.metrics_text([pyperf3.MetricsTest(labels, document, None)], 5, 1.5)
+            text = pyperf3.metrics_text([pyperf3.MetricsTest(
+                labels, pyperf3.figures_of(labels, document), None)], 5, 1.5)
             read = Metrics(text.encode("utf-8"))
             self.assertEqual(read.one("iperf3_up"), 1)
-            text = pyperf3.metrics_text([pyperf3.MetricsTest(labels, {}, labels["target"])], 5, 1)
+            text = pyperf3.metrics_text([pyperf3.MetricsTest(labels, [], labels["target"])], 5, 1)
             self.assertEqual(Metrics(text.encode("utf-8")).one("iperf3_failed"), 1)
 
 
