@@ -250,7 +250,7 @@ class Errors(unittest.TestCase):
                 for remote in (None, 0, errno.EIO):
                     error = pyperf3.IperfError(number, cause, remote)
                     client = pyperf3.Client(pyperf3.Settings(client="h"))
-                    client._report(error)
+                    client._emit_error(error)
                     event, = client._events
                     texts = [event["data"], event["first"], pyperf3.error_line(error),
                              pyperf3.with_remark(error, pyperf3.server_error_text(error))]
