@@ -38,7 +38,8 @@ import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-sys.path[:0] = [HERE, ROOT]
+sys.path.insert(0, HERE)
+sys.path.append(ROOT)  # behind PYTHONPATH: a compiled program there has the smaller heap to copy
 sys.dont_write_bytecode = True
 
 import pyperf3  # noqa: E402

@@ -34,7 +34,8 @@ def play(role, name, part):
         words += ["--most", str(most_of(name))]
     left = subprocess.Popen(
         [sys.executable, "-B", fuzz.__file__] + words, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=support.environment())
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=support.environment(PYTHONPATH=support.LIBRARY))
     try:
         text = left.communicate(timeout=LIMIT)[0].decode("utf-8", "replace")
     except subprocess.TimeoutExpired:
