@@ -329,6 +329,7 @@ def main(arguments):
         else:
             names.append(argument)
     suite = load(names)
+    os.chdir(HERE)  # else `python -c "import pyperf3"` finds the file that it has to compile
     if but:
         suite = unittest.TestSuite(case for case in cases(suite) if type(case).__name__ not in but)
     if least and hasattr(os, "fork"):

@@ -557,10 +557,10 @@ class Silent(Case):
                 self.assertAllWorked([client(port, "-n", "1M")])
 
     def stop_all(self, pid):
-        """Stop a client and its workers."""
-        for child in subprocess.check_output(
-                ("sh", "-c", "cat /proc/%d/task/*/children" % pid)).split():
-            os.kill(int(child), signal.SIGSTOP)
+        """Stop a client and its workers, until the test ends."""
+        for child in support.children(pid):
+            os.kill(child, signal.SIGSTOP)
+            self.addCleanup(os.kill, child, signal.SIGCONT)  # else it never sees its parent's end
         os.kill(pid, signal.SIGSTOP)
 
     def test_slow_rate_is_no_silence(self):
