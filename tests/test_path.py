@@ -52,7 +52,8 @@ for _ in range(8):
 print(best)
 """
 
-# Sends datagrams: address, then sizes of the payload; prints how many sends failed.
+# Sends datagrams: address, then sizes of the payload; prints how many sends failed. It stays until
+# no answer comes any more: of what meets no socket the kernel would tell the other end.
 DATAGRAMS = """
 import socket, sys, time
 host, sizes = sys.argv[1], [int(word) for word in sys.argv[2:]]
@@ -65,7 +66,12 @@ for size in sizes:
     except OSError:
         failed += 1
     time.sleep(0.005)
-print(failed)
+sock.settimeout(0.5)
+try:
+    while sock.recv(65536):
+        pass
+except OSError:
+    print(failed)
 """
 
 

@@ -114,8 +114,8 @@ SYSTEMS = {
 # Modes of --loopback, and of other systems the errors that they may end with instead.
 EVERYWHERE = (
     "-n 1M", "-n 1M -R", "-n 1M --bidir -J", "-n 1M -P 3 -N", "-n 1M --threads", "-k 10",
-    "-n 1M -S 16 --cntl-ka=0/2/3 -T title -V", "-n 1M --dscp af11 -6", "-t 1 -O 1 -i 0.5",
-    "-t 1 -R -P 2 --json-stream", "-F @in", "-F @out -R -n 1M", "-n 1M --get-server-output",
+    "-n 1M -S 16 --cntl-ka=0/2/3 -T title -V", "-n 1M --dscp af11 -6", "-t 1 -O 1 -i 0.5 -b 80M",
+    "-t 1 -R -P 2 -b 80M --json-stream", "-F @in", "-F @out -R -n 1M", "-n 1M --get-server-output",
     "-n 1M -b 80M --timestamps", "-n 1M -I @pid --logfile @log", "-n 1M -B 127.0.0.1 -4",
     "-n 1M --rcv-timeout 9000 -R --connect-timeout 9000", "-n 1M --no-fq-socket-pacing",
     "-u -n 50000 -b 10M", "-u -n 50000 -b 10M -R --udp-counters-64bit -J",
@@ -188,7 +188,9 @@ class Flags(unittest.TestCase):
         def run(mode):
             arguments = mode.replace("@", folder + os.sep + mode.replace(" ", "_")[:20])
             arguments = arguments.replace(mode.replace(" ", "_")[:20] + "in", "in").split()
-            return support.run(flags + (support.PROGRAM, "--loopback") + tuple(arguments))
+            return support.run(flags + (support.OURS[-1], "--loopback") + tuple(arguments))
+        left = support.run(flags + (support.PROGRAM, "--version"))  # what its compiler warns of
+        self.assertEqual((left.code, left.err), (0, ""), left)
         modes = EVERYWHERE + tuple(mode for mode, _ in LACKED[:2]) + ("-n 1M --skip-rx-copy",)
         for (mode,), left in support.together(run, [(mode,) for mode in modes]):
             with self.subTest(mode=mode):
@@ -203,7 +205,7 @@ class Flags(unittest.TestCase):
                 ("-s -I /nonexistent/pid", "unable to write PID file"),
                 ("--loopback -F /nonexistent/file", "unable to open -F file")):
             with self.subTest(words=words):
-                left = support.run(flags + (support.PROGRAM,) + tuple(words.split()))
+                left = support.run(flags + (support.OURS[-1],) + tuple(words.split()))
                 self.assertEqual(left.code, 1, left)
                 self.assertRegex(left.err, r"\Aiperf3: error - %s[^\n]*\n(iperf3: exiting\n)?\Z"
                                  % error)

@@ -294,6 +294,17 @@ class Rules(unittest.TestCase):
                              (103 * MEGA, "network")):
             self.assertEqual(self.limit(test=dict(target_bitrate=target)), code, target)
 
+    def test_rate_was_missed_by_the_block_behind_the_end(self):
+        # 0.2 Mbit/s and 6.25 Mbit/s of five seconds
+        for size, target, code in ((131072, 102.2 * MEGA, "sender_rate"),
+                                   (131072, 102.3 * MEGA, "network"),
+                                   (4000000, 108 * MEGA, "sender_rate"),
+                                   (4000000, 109 * MEGA, "network"),
+                                   (40000000, 111 * MEGA, "sender_rate"),
+                                   (40000000, 112 * MEGA, "network")):
+            self.assertEqual(self.limit(test=dict(target_bitrate=target, blksize=size)), code,
+                             (size, target))
+
     def test_window(self):
         narrow = dict(max_snd_wnd=256000)  # 100 Mbit/s at 20.5 ms
         for share, more, code in (
