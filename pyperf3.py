@@ -7839,6 +7839,7 @@ sends), "down" or None: each; share: the percentile of a latency, else None.
 Limit.__new__.__defaults__ = (None, None)
 
 LIMIT_MISSED = 4  # exit status of a test that ran, and missed a limit
+MOST_CHECKS = 64  # of a test; all limits of both directions are fewer
 
 
 def limits_of(settings):
@@ -7863,6 +7864,14 @@ def limits_of(settings):
     if settings.min_grade is not None:
         limits.append(Limit("min-grade", settings.min_grade, ""))
     return limits
+
+
+def missed_checks(own):
+    """Return the checks that are not ok, of what end.pyperf3 has.
+
+    It may be another host's, so no more than the first MOST_CHECKS are looked at.
+    """
+    return [check for check in own.get("checks", ())[:MOST_CHECKS] if check["state"] != "ok"]
 
 
 class _Unknown(Exception):
@@ -15415,6 +15424,7 @@ _CELL_TIME = 45.0  # seconds that a pair may take beyond its test
 _SLOW_CELL = 0.8  # of what is usual
 _ASYMMETRIC = 0.8  # of the other direction's
 _MOST_OUTPUT = 64 * 1024 * 1024  # bytes that a client may print
+_MOST_DOCUMENT = 4 * _MOST_OUTPUT  # bytes that its document may take in memory
 
 
 class FarTest:
@@ -15683,7 +15693,11 @@ class Mesh(FarDriver):
             status = yield from self._between(pair[0], pair[1], settings, take, limit)
         except IperfError as error:
             return dict(cell, error=error.reason(), marks=[]), 1
-        return mesh_cell(cell, b"".join(chunks), status), status
+        try:  # it may be large, and so take a while
+            document = yield from in_slices(JsonReader(b"".join(chunks), _MOST_DOCUMENT).read())
+        except ValueError:
+            document = None
+        return mesh_cell(cell, document, status), status
 
     def _fail(self, error):
         self._report(error)
@@ -15705,15 +15719,12 @@ class Mesh(FarDriver):
 
 # What the tests come to.
 
-def mesh_cell(cell, output, status):
-    """Return a cell with the figures of the document that its client printed."""
-    import json
+def mesh_cell(cell, document, status):
+    """Return a cell with the figures of the document that its client printed, None of none."""
     try:
-        document = json.loads(output.decode("utf-8", "replace"),
-                              object_pairs_hook=collections.OrderedDict)
         start, end = document["start"], document["end"]
         error = document.get("error")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (KeyError, TypeError, AttributeError):
         return dict(cell, error="the client there printed no document (status %d)" % status,
                     marks=[])
     cell = collections.OrderedDict(cell, marks=[])
@@ -17865,7 +17876,10 @@ class RelayRenderer:
         if event["event"] == "relayed":
             self._relays = True
             return [] if event["is_error"] else [printable(line) for line in event["data"]]
-        return [] if self._relays or event.get("relayed") else self._own.render(event)
+        relays = self._relays or event.get("relayed")
+        if event["event"] == "done":  # of --repeat the next one may fail before it has any
+            self._relays = False
+        return [] if relays else self._own.render(event)
 
 
 # Of -f, the unit and the bits in it; "a": whatever fits.
@@ -17963,11 +17977,11 @@ class MeshTextRenderer:
         for cell in data["cells"]:
             pair = "%(from)s -> %(to)s: " % cell
             # What another host says of a test may be anything.
-            with suppress(KeyError, TypeError, ValueError, AttributeError):
+            with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
                 own = cell["document"]["end"]["pyperf3"]
-                lines += [pair + check_line(check, False) for check in own.get("checks", ())
-                          if check["state"] != "ok"]
-                lines += ["%s%s." % (pair, found["sentence"]) for found in own.get("verdict", ())
+                lines += [pair + check_line(check, False) for check in missed_checks(own)]
+                lines += ["%s%s." % (pair, found["sentence"])
+                          for found in own.get("verdict", ())[:MOST_CHECKS]
                           if self._verdicts and found["kind"] == "limit"]
         return lines
 
@@ -18064,9 +18078,10 @@ def csv_field(value):
     if value is None:
         return ""
     text = short_text(value).replace("\n", " ").replace("\t", " ")
-    if text.lstrip().startswith(_FORMULAS):
-        text = "'" + text
-    if "," in text or '"' in text or text != text.strip():
+    # For some spreadsheets a semicolon ends a field, too.
+    text = ";".join("'" + piece if piece.lstrip().startswith(_FORMULAS) else piece
+                    for piece in text.split(";"))
+    if any(letter in text for letter in ',;"') or text != text.strip():
         text = '"%s"' % text.replace('"', '""')
     return text
 
@@ -18128,9 +18143,7 @@ class CsvTest:
 
     def _of_summary(self, data, summary, answered):
         """summary: the SummaryRows of each direction; answered: the other end told its figures."""
-        loaded = data.get("pyperf3", {}).get("latency", {}).get("loaded", {})
-        latency = {"latency_p50_ms": loaded.get("p50_ms"), "latency_max_ms": loaded.get("max_ms")}
-        rows = []
+        rows, latency = [], _summary_latency(data)
         for figures in itertools.chain(*summary):
             sender, lost = figures.totals.sender, figures.totals.lost
             # What the other end measured is not told at a server, nor known where a test broke off.
@@ -18161,11 +18174,17 @@ def csv_row(kind, figures, sender, is_server=False):
     return row
 
 
+def _summary_latency(end):
+    """Return what a summary's row tells of the latency under load, as a dict."""
+    loaded = end.get("pyperf3", {}).get("latency", {}).get("loaded", {})
+    return {"latency_p50_ms": loaded.get("p50_ms"), "latency_max_ms": loaded.get("max_ms")}
+
+
 class CsvMesh:
     """The rows of a mesh: what the test of each pair came to."""
 
-    def __init__(self, clock=time.time):
-        self._clock = clock
+    def __init__(self, title=None, clock=time.time):
+        self._title, self._clock = title, clock
 
     def render(self, event):
         if event["event"] != "cell":
@@ -18179,17 +18198,33 @@ class CsvMesh:
                     figures = end.get("sum_%s%s" % (kind, suffix))
                     if figures:
                         rows.append(dict(csv_row(kind, figures, True), direction=way))
+            latency = _summary_latency(end)
             for row in rows:
-                row.update(local_host=cell["from"], port=start["connecting_to"]["port"],
+                row.update(latency, local_host=cell["from"], title=self._title,
+                           port=start["connecting_to"]["port"],
                            protocol=start["test_start"]["protocol"])
             return test.lines(rows)
         return []
+
+    @staticmethod
+    def complaints(event):
+        """As CsvPrinter.complaints()."""
+        name, data = event["event"], event["data"]
+        if name == "announce":
+            return ["%s is left out: %s" % pair for pair in data["missing"].items()]
+        if name != "cell":
+            return []
+        lines = [data["error"]] if "error" in data else []
+        with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            lines += [check_line(check, True) for check in missed_checks(
+                data["document"]["end"]["pyperf3"])]
+        return ["%s -> %s: %s" % (data["from"], data["to"], line) for line in lines]
 
 
 def make_csv_renderer(settings):
     """Return what renders the events of a driver as rows."""
     if settings.crowd:
-        return CsvMesh()
+        return CsvMesh(settings.title)
     name = settings.server_name if settings.is_client else None
     return PerTest(lambda: CsvTest(name))
 
@@ -18199,6 +18234,7 @@ class CsvPrinter:
 
     def __init__(self, settings):
         self._rows = make_csv_renderer(settings)
+        self._of_mesh = settings.crowd
         if settings.relayed:
             self._rows = RelayRenderer(self._rows)
         self._head = [CSV_HEADER] * settings.csv_header
@@ -18207,12 +18243,24 @@ class CsvPrinter:
         lines, self._head = self._head + self._rows.render(event), []
         return [line + "\r" for line in lines]
 
+    def complaints(self, event):
+        """Return lines about what no row tells, which is wrong: limits that were missed, hosts and
+        pairs that failed.
+        """
+        if self._of_mesh:
+            return [printable(line) for line in CsvMesh.complaints(event)]
+        if event["event"] != "diagnosis":
+            return []
+        return [test_tag(event) + check_line(check, True) for check in missed_checks(event["data"])]
+
 
 class CsvFile:
     """A file to which rows are added, with a header if it is empty.
 
     It is opened for each row anew: it may be moved away, or another program may add to it, too.
     """
+
+    NUMBER = 932  # of its error
 
     def __init__(self, settings):
         """Raises IperfError 932 where no such file can be written."""
@@ -18382,7 +18430,7 @@ def _test_metrics(document):
     for way in ("up", "down"):
         yield ("iperf3_path_mtu_bytes", {"direction": way},
                ((own.get("mtu") or {}).get(way) or {}).get("mtu"))
-    for check in own.get("checks") or ():
+    for check in (own.get("checks") or ())[:MOST_CHECKS]:
         yield ("iperf3_check_failed", {"check": check["name"], "direction": check["direction"]},
                int(check["state"] != "ok"))
 
@@ -18419,11 +18467,15 @@ class MetricsFile:
     What somebody interrupted tells nothing about the network, and changes nothing.
     """
 
+    NUMBER = 933  # of its error
+
     def __init__(self, settings, clock=time.time):
         """clock: returns the time. Raises IperfError 933 where no such file can be written."""
         self._path, self._clock = settings.prometheus, clock
         port = settings.port
-        if settings.loopback or settings.hosts:  # else one that is another one each time
+        if settings.loopback:  # another one each time
+            port = None
+        elif settings.hosts:  # the same without -p
             port = settings.wanted_port
         self._labels = {"target": settings.server_name, "port": port or None}
         check_replaceable(self._path, 933)
@@ -20002,6 +20054,8 @@ def report_html(document, command=None):
 class ReportFile:
     """Collect the events of a client, and write the page of each test, survey or mesh that ends."""
 
+    NUMBER = 930  # of its error
+
     def __init__(self, path, command=None):
         """Raises IperfError 930 where no such file can be written."""
         self._path, self._command = path, command
@@ -20601,13 +20655,13 @@ class Printer:
                                                                 or settings.relayed)
         self._tells_progress = has_line and self._waiting_line.columns() > 0
         texts = plotting(output.terminal) if settings.plot else ()
-        self._results = (CsvPrinter(settings) if settings.csv_only else make_renderer(
-            settings, self._tells_progress, *filter(None, [texts])))
+        self._rows = CsvPrinter(settings) if settings.csv_only else None
+        self._results = self._rows or make_renderer(
+            settings, self._tells_progress, *filter(None, [texts]))
         self._messages = PerTest(lambda: MessageRenderer(
             settings.debug, settings.diagnose or settings.max_clients > 1))
         self._daemon = settings.daemon
         self._text = not (settings.json or settings.json_stream)
-        self._has_only_rows = settings.csv_only
         self._stamps = output.log_is_text = self._text and not settings.csv_only
         self._catching_up = False  # a task writes what a reader did not take at once
         self._files = []  # what else takes events
@@ -20619,12 +20673,14 @@ class Printer:
             self._files.append(MetricsFile(settings))
         self._told = {}  # by file: what was said of a failure, as long as it lasts
         self.failed = False  # a file could not be written
+        self._over = False  # of --repeat the last run counts
 
     def print(self, event):
         """Print an event, as far as it goes at once; stop a client that nobody listens to."""
         name, output, server = event["event"], self._output, event.get("server")
-        if name == "version" and "phase" not in event:
-            self.failed = False  # of --repeat the last run counts
+        if self._over and not server:
+            self.failed = False
+        self._over = name == "done" and "phase" not in event
         if name == "accepted" or (name == "done" and server):
             output.reopen_log()
         if name == "waiting":
@@ -20638,8 +20694,8 @@ class Printer:
                 raise
         if name != "error" or (self._text and output.error is None):
             output.complain(self._messages.render(event))
-        if name == "diagnosis" and self._has_only_rows:
-            output.complain(self._missed(event))
+        if self._rows:
+            output.complain(self._rows.complaints(event))
         if name == "warning" and self._daemon and not self._text:
             self._record_warning(event)
         for file in self._files:
@@ -20650,17 +20706,13 @@ class Printer:
             self._catching_up = True
             self._driver.attend(self._catch_up())
 
-    @staticmethod
-    def _missed(event):
-        """Return lines about limits that were missed: among rows of figures there are none."""
-        return [test_tag(event) + check_line(check, True)
-                for check in event["data"].get("checks", ()) if check["state"] != "ok"]
-
     def _add_to_file(self, file, event):
         try:
             if file.add(event):
                 self._told.pop(file, None)
-        except IperfError as error:
+        except Exception as error:  # whatever it is, the test and the other files go on
+            if not isinstance(error, IperfError):
+                error = IperfError(file.NUMBER, repr(error))
             self.failed, line = True, error_line(error)
             if self._told.get(file) != line:  # once, and not of each row
                 self._told[file] = line

@@ -170,7 +170,9 @@ class Fields(unittest.TestCase):
     def test_texts(self):
         for value, text in (("a", "a"), ("", ""), ("a,b", '"a,b"'), ('a"b', '"a""b"'),
                             (" a", '" a"'), ("a\nb", "a b"), ("=1", "'=1"), ("\t=1", "' =1"),
-                            ("\x07=1", "'=1"), ("-,", '"\'-,"')):
+                            ("\x07=1", "'=1"), ("-,", '"\'-,"'),
+                            # where a semicolon ends a field, too
+                            ("a;b", '"a;b"'), ("x;=1", '"x;\'=1"'), ("=1;; @1", '"\'=1;;\' @1"')):
             self.assertEqual(pyperf3.csv_field(value), text)
 
     def test_any_text_is_one_harmless_field(self):
@@ -250,7 +252,7 @@ class Events(CsvCase):
 
         def render(document):
             cell = {"from": "a", "to": "b", "document": document}
-            lines = pyperf3.CsvMesh(lambda: 5.0).render(pyperf3.Event(event="cell", data=cell))
+            lines = pyperf3.CsvMesh("t", lambda: 5.0).render(pyperf3.Event(event="cell", data=cell))
             return strict(pyperf3.to_bytes("".join(line + "\r\n" for line in lines)))
         rows = [Row(record) for record in render(good)]
         self.assertEqual([(row.kind, row.bytes, row.host, row.local_host, row.port, row.end)

@@ -1,12 +1,14 @@
 """Tests between each two of several hosts that ssh reaches (--mesh)."""
 
 import contextlib
+import json
 import os
 import re
 import signal
 import unittest
 
 import pyperf3
+import pictures
 import sshd
 import support
 from test_ssh import PROGRAM, SOON, FarCase
@@ -188,6 +190,109 @@ class Trouble(MeshCase):
         self.all_clean()
 
 
+# The program, with hosts that are none: what the client of each pair prints is a line of a file.
+TOLD = """
+import os, pyperf3
+def begin(self):
+    yield from ()
+def between(self, client, server, settings, take, limit=None):
+    yield from pyperf3.pause(0)
+    with open(os.environ["TOLD"], "rb") as file:
+        take(file.read().split(b"\\n")[len(self.cells)], False)
+    return 0
+pyperf3.Mesh._begin_hosts, pyperf3.Mesh._between = begin, between
+pyperf3.FarHost.finish = begin
+"""
+
+
+class Liars(FarCase):
+    """Hosts of a mesh whose clients print what they like."""
+
+    NAMES = "abcdefg"
+    VALUES = ["9" * 400, "-1e308", "1e999", "NaN", "null", "true", "5", '"x\\u001b[2J<&"', "[]",
+              "[5]", "{}", '{"up": 5}', '{"mss": 5}', "[" * 600 + "]" * 600,
+              "[%s]" % ",".join(['{"name": "n", "state": "x", "direction": null}'] * 2000)]
+
+    def documents(self):
+        """Return a good document, and ones in which a member is something else."""
+        document = pictures.Sample(seconds=2).document()
+        document["end"]["pyperf3"].update(
+            mtu={"up": {"mtu": 1500}, "down": {"mtu": None}}, verdict=[{"kind": "limit"}],
+            checks=[{"name": "min-bitrate", "direction": "up", "state": "failed", "value": 5.0,
+                     "limit": 6.0, "unit": "bit/s", "figure": "received"}])
+        yield json.dumps(document)
+        own = document["end"]["pyperf3"]
+        for where in (document, document["start"], document["start"]["test_start"],
+                      document["end"], document["end"]["sum_received"], own, own["latency"],
+                      own["mtu"], own["checks"][0], document["intervals"][0]):
+            for name in list(where):
+                kept, where[name] = where[name], "@@"
+                yield json.dumps(document)
+                where[name] = kept
+
+    def run_mesh(self, documents, *arguments):
+        """Run a mesh of so many pairs, with the files of it beside; returns (what is left,
+        metrics, rows).
+        """
+        told, files = os.path.join(self.folder, "told"), []
+        with open(told, "w") as file:
+            file.write("\n".join(documents))
+        for name in ("prom", "csv"):
+            files.append(os.path.join(self.folder, "mesh." + name))
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(files[-1])
+        words = ["--prometheus", files[0]] + [
+            "--csv=" + files[1]] * ("--csv" not in arguments)
+        left = support.run(support.driver(TOLD) + ("--mesh", ",".join(self.NAMES), "-T", "night")
+                           + tuple(words) + arguments, env=support.environment(TOLD=told))
+        texts = []
+        for path in files:
+            with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+                texts.append(file.read())
+        return [left] + texts
+
+    def test_one_pairs_document_spoils_no_other(self):
+        count = len(self.NAMES) * (len(self.NAMES) - 1)
+        good, *changed = self.documents()
+        cases = [each.replace('"@@"', value) for number, each in enumerate(changed)
+                 for value in self.VALUES[number % 3::3]]
+        for at, number in enumerate(range(0, len(cases), count - 1)):
+            some = cases[number:number + count - 1]
+            some += [good] * (count - len(some))
+            form = ((), ("-J",), ("--csv",))[at % 3]
+            left, metrics, *rows = self.run_mesh(some, *form)
+            with self.subTest(number=number, form=form):
+                self.assertIn(left.code, (0, 1), left)
+                self.assertNotRegex(left.out + left.err, "Traceback|unable to|Error\\(|\x1b")
+                self.assertEqual(metrics.count("\niperf3_up{"), count)
+                self.assertIn('iperf3_up{source="g",target="f"} 1\n', metrics)
+                self.assertLess(metrics.count("\niperf3_check_failed{"), 100 * count)
+                for text in rows or [left.out]:
+                    self.assertIn(",g,", text)
+                if form == ("-J",):
+                    self.assertEqual(len(left.json()["mesh"]["cells"]), count)
+
+    def test_rows_have_all_that_a_pairs_document_tells(self):
+        good = next(self.documents())
+        left = self.run_mesh([good] * 42, "--csv", "--csv-header")[0]
+        self.assertEqual(left.code, 0, left)
+        rows = [dict(zip(pyperf3.CSV_COLUMNS, line.split(",")))
+                for line in left.out.split("\r\n")[1:-1]]
+        loaded = json.loads(good)["end"]["pyperf3"]["latency"]["loaded"]
+        self.assertEqual(len(rows), 2 * 42)
+        for row in rows:
+            self.assertEqual((float(row["latency_p50_ms"]), float(row["latency_max_ms"]),
+                              row["title"]), (loaded["p50_ms"], loaded["max_ms"], "night"))
+        self.assertEqual(left.err.splitlines()[0],
+                         "a -> b: Check min-bitrate up: FAILED: 5 < 6 bit/s (received)")
+
+    def test_among_rows_a_pair_that_fails_is_told_on_standard_error(self):
+        left = self.run_mesh(["nothing"] + [next(self.documents())] * 41, "--csv")[0]
+        self.assertEqual(left.code, 0, left)
+        self.assertEqual(left.err.splitlines()[0],
+                         "a -> b: the client there printed no document (status 0)")
+
+
 class Forms(MeshCase):
     """How a mesh may be asked for, and what it prints."""
 
@@ -257,6 +362,10 @@ class Forms(MeshCase):
         self.assertEqual((left.code, left.err), (1, ""), left)
         self.assertEqual([bool(host["error"]) for host in left.json()["mesh"]["hosts"]],
                          [True] * 3)
+        left = support.run(PROGRAM + ("--mesh", "a,b", "--ssh-command", "false", "--csv"))
+        self.assertEqual((left.code, left.out), (1, ""), left)
+        for name in ("a", "b"):
+            self.assertRegex(left.err, r"(?m)^%s is left out: \S" % name)
 
     def test_lists_that_are_none(self):
         for words in (("--mesh", "db1"), ("--mesh", "db1,db1"), ("--mesh", "db1,,db2"),

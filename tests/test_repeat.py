@@ -446,6 +446,25 @@ class Leaks(RepeatCase):
         self.watch(support.OURS + ("--loopback",) + BRIEF, DONE)
 
 
+class Surveys(RepeatCase):
+    def test_the_status_of_a_file_is_that_of_the_last_run(self):
+        folder = os.path.join(self.folder(), "there")
+        os.mkdir(folder)
+        path = os.path.join(folder, "x.csv")
+        with support.Program(support.OURS + (
+                "--loopback", "--diagnose", "-t", "1", "-b", "5M", "--repeat", "2/7",
+                "--csv=" + path)) as client:
+            client.wait_for("up: ")
+            os.rename(folder, folder + "-not")
+            client.wait_for("Diagnosis of ")
+            client.wait_for_error("unable to write CSV: ")
+            os.rename(folder + "-not", folder)
+            left = client.finish(40.0)
+        self.assertEqual(left.code, 0, left)
+        with open(path) as file:
+            self.assertRegex(file.read(), ",both\\n")
+
+
 class Far(FarCase):
     """Over ssh."""
 
@@ -467,6 +486,29 @@ class Far(FarCase):
                     "--repeat", "2", "-n", "200K") + words)
                 self.good(left)
                 self.assertEqual(left.out.count(mark), 2, left)
+            for host in hosts:
+                host.wait_until_clean()
+        self.nothing_here()
+
+    def test_a_failure_behind_a_good_run_is_told(self):
+        """What the first run had relayed kept the second one's error off the output."""
+        with sshd.Network(("db1", "db2")) as net:
+            hosts = [net.host(name) for name in net.names]
+            _, command, *names = self.words(*hosts)
+            script, count = (os.path.join(self.folder, name) for name in ("once", "count"))
+            with open(script, "w") as file:
+                file.write("#!/bin/sh\necho >> %s\n[ $(wc -l < %s) -le 2 ] || exit 255\n"
+                           'exec %s "$@"\n' % (count, count, command))
+            os.chmod(script, 0o755)
+            for form in ("-J", "--json-stream", "--csv"):
+                with self.subTest(form=form):
+                    open(count, "w").close()
+                    left = support.run(net.hub + support.SOURCE + (
+                        "--ssh-command", script, "--repeat", "2", "-n", "200K", form)
+                        + tuple(names))
+                    self.assertEqual(left.code, 1, left)
+                    self.assertRegex(left.err if form == "--csv" else left.out,
+                                     "unable to start the far end: db[12]: ")
             for host in hosts:
                 host.wait_until_clean()
         self.nothing_here()
