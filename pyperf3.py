@@ -18910,6 +18910,7 @@ _XML_ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'):
 # Elements that never hold anything: HTML must not see the end of others in their beginning.
 _EMPTY = frozenset(("meta", "br", "path", "rect"))
 _MOST_TEXT = 2000  # letters of a text from elsewhere that are shown
+_MOST_TICKS = 30  # of an axis of time, however odd its ends
 
 Point = collections.namedtuple("Point", "start end low mean high")
 Point.__doc__ = """A figure from one moment to another: its lowest value, its mean, its highest."""
@@ -18925,10 +18926,10 @@ class Markup(str):
 def xml_text(text):
     """Return a text for XML and HTML, in an element or an attribute."""
     import re
-    text = re.sub(_NO_XML, "\ufffd", str(text))
+    text = str(text)
     if len(text) > _MOST_TEXT:
         text = text[:_MOST_TEXT] + " ..."
-    return Markup(text.translate(_XML_ESCAPES))
+    return Markup(re.sub(_NO_XML, "\ufffd", text).translate(_XML_ESCAPES))
 
 
 def element(name, attributes="", *children):
@@ -18996,13 +18997,14 @@ _TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
 
 def time_axis(begin, end):
     """Return the Axis of a time in seconds."""
-    span = max(end - begin, 1e-3)
+    # Where numbers have no room for less, ticks would not get ahead.
+    span = max(end - begin, 1e-3, abs(begin) * 1e-9)
     step = next((step for step in _TIME_STEPS if span / step <= 6.5), nice_step(span / 6))
     unit, size = next((name, size) for size, name in ((86400, "d"), (3600, "h"), (60, "min"),
                                                       (0, "s")) if step >= size)
     first = -int(-begin / step) if begin < 0 else int(begin / step + 0.999999)
     ticks = []
-    while first * step <= end + span * 1e-6:
+    while first * step <= end + span * 1e-6 and len(ticks) < _MOST_TICKS:
         ticks.append((first * step, "%g %s" % (round(first * step / (size or 1), 6), unit)))
         first += 1
     return Axis(begin, begin + span, ticks, unit)
@@ -19146,8 +19148,9 @@ class Chart:
 # What a document tells over time, and the charts of it: pure functions. A document may
 # come from anywhere: what is of another kind than it should be is not there.
 
-_MOST_BINS, _MOST_DRAWN = 600, 3600  # points of a line; of all lines of a chart
+_MOST_BINS, _MOST_DRAWN = 600, 3600  # points of a line; of all lines of a chart: of one test
 _TALLEST = 5  # of the highest congestion window, what a chart of windows shows
+_PERCENTS = frozenset(map(str, range(1, 100)))
 _MOST_LINES = 8  # streams that have a line each; of more there is a band
 _WAY_TEXTS = {"up": "to the server", "down": "from the server"}
 _END_TEXTS = {("up", True): "sent to the server", ("up", False): "received by the server",
@@ -19155,9 +19158,9 @@ _END_TEXTS = {("up", True): "sent to the server", ("up", False): "received by th
 
 
 def _finite(row, name):
-    """Return a finite number of an object, None if there is none."""
+    """Return a finite number of an object, so are products of it; None if there is none."""
     value = row.get(name) if isinstance(row, dict) else None
-    return float(value) if _is_number(value) and abs(value) < 1e300 else None
+    return float(value) if _is_number(value) and abs(value) < 1e100 else None
 
 
 def _member(row, name, kind=dict):
@@ -19166,11 +19169,16 @@ def _member(row, name, kind=dict):
     return value if isinstance(value, kind) else kind()
 
 
+def _objects(row, name):
+    """Return the objects of a list that is a member of an object."""
+    return [each for each in _member(row, name, list) if isinstance(each, dict)]
+
+
 # Intervals to points
 
 def _rows_of(interval):
     """Return (name of the sum, rows of its streams) of an interval's directions."""
-    streams = [row for row in _member(interval, "streams", list) if isinstance(row, dict)]
+    streams = _objects(interval, "streams")
     names = [name for name in ("sum" + suffix for suffix in DIRECTIONS)
              if isinstance(interval.get(name), dict)]
     if len(names) < 2:
@@ -19252,7 +19260,7 @@ def _end_of(document, sums):
 
 def ways_over_time(document):
     """Return the WayTraces of a test's document, and the Axis of their time."""
-    intervals = [each for each in _member(document, "intervals", list) if isinstance(each, dict)]
+    intervals = _objects(document, "intervals")
     ways, times = collections.OrderedDict(), []
     # The time of what is omitted begins at 0, and so does that of the rest.
     before = max([_finite(_member(each, "sum"), "end") or 0.0 for each in intervals
@@ -19334,40 +19342,44 @@ def _highest(*lines):
     return max([point.high for points in lines for point in points] or [0.0])
 
 
-def _room_of(lines):
-    """Return how many points a line may have where a chart has so many lines."""
-    return max(60, min(_MOST_BINS, _MOST_DRAWN // max(1, lines)))
+def _room_of(lines, tests=1):
+    """Return how many points a line may have where a chart has so many lines, a page so many."""
+    return max(60 // tests, min(_MOST_BINS, _MOST_DRAWN // max(1, lines)) // tests)
 
 
 def _ms(value):
     return latency_text(value) + " ms"
 
 
-def rate_panel(ways, times):
-    """Return the Panel of the bitrate: sent dashed, received solid, the streams thin."""
+def rate_panel(ways, times, tests=1):
+    """Return the Panel of the bitrate: sent dashed, received solid, the streams thin.
+
+    tests: that share a page.
+    """
     panel = Panel("Bitrate", times, value_axis(_highest(*[
         points for way in ways for points in (way.rate, way.received, way.spread)]), "bit/s"))
-    lines = sum(4 + min(_MOST_LINES, len(way.streams)) for way in ways)
+    room = _room_of(sum(4 + min(_MOST_LINES, len(way.streams)) for way in ways), tests)
     for way in ways:
         where = _WAY_TEXTS[way.name]
         if len(way.streams) > _MOST_LINES or (way.spread and not way.streams):
             panel.chart.add_band([point._replace(mean=point.low) for point in
-                                  join_points(way.spread, _room_of(lines))], "band " + way.name)
+                                  join_points(way.spread, room)], "band " + way.name)
             panel.keys["band " + way.name] = "slowest to fastest stream " + where
         elif len(way.streams) > 1:
             for points in way.streams.values():
-                panel.chart.add_steps(join_points(points, _room_of(lines)), "stream " + way.name)
+                panel.chart.add_steps(join_points(points, room), "stream " + way.name)
             panel.keys["stream " + way.name] = "each stream " + where
     for way in ways:
         for points, is_sent in ((way.rate, way.is_sent), (way.received, False)):
             if points:
-                panel.draw(points, _room_of(lines), way.name + " sent" * is_sent,
+                panel.draw(points, room, way.name + " sent" * is_sent,
                            _END_TEXTS[way.name, is_sent], _rate_text)
     return panel
 
 
-def latency_panel(latency, ways, times):
+def latency_panel(latency, ways, times, tests=1):
     """Return the Panel of round trips, None if none are known. latency: of end.pyperf3."""
+    room = _room_of(1, tests)
     probed = next((way for way in ways if way.p50), None)
     idle = _member(latency, "idle")
     lines = [way.trips for way in ways if _highest(way.trips)]
@@ -19385,21 +19397,21 @@ def latency_panel(latency, ways, times):
     if probed:
         bands = [Point(low.start, low.end, low.low, low.mean, max(low.high, high.high))
                  for low, high in zip(probed.p50, probed.most)]
-        panel.chart.add_band(join_points(bands, _MOST_BINS), "band up")
+        panel.chart.add_band(join_points(bands, room), "band up")
         panel.keys["band up"] = "to the longest"
-        panel.chart.add_steps(join_points(probed.p50, _MOST_BINS), "up")
+        panel.chart.add_steps(join_points(probed.p50, room), "up")
         panel.keys["up"] = "median under load"
         panel.texts.append("Median under load: %s" % range_of(probed.p50, _ms))
         panel.texts.append("Longest: %s." % _ms(_highest(probed.most)))
     else:
         for way in ways:
             if way.trips:
-                panel.draw(way.trips, _room_of(4), way.name, "mean of the streams "
+                panel.draw(way.trips, room, way.name, "mean of the streams "
                            + _WAY_TEXTS[way.name], _ms)
     return panel
 
 
-def loss_panel(ways, times):
+def loss_panel(ways, times, tests=1):
     """Return the Panel of what was lost, None if nobody counts it."""
     lost = any(way.lost for way in ways)
     lines = [(way, way.lost if lost else way.retransmits) for way in ways]
@@ -19411,7 +19423,7 @@ def loss_panel(ways, times):
                   value_axis(most, "%" if lost else ""))
     for way, points in lines:
         style = way.name + (" ticks wide" if len(points) <= 60 else " ticks")
-        panel.chart.add_ticks(join_points(points, _MOST_BINS), style)
+        panel.chart.add_ticks(join_points(points, _room_of(1, tests)), style)
         panel.keys[style] = _WAY_TEXTS[way.name]
         where = _WAY_TEXTS[way.name].capitalize()
         if lost:
@@ -19423,7 +19435,7 @@ def loss_panel(ways, times):
     return panel
 
 
-def window_panel(ways, times):
+def window_panel(ways, times, tests=1):
     """Return the Panel of the windows of TCP's senders, None if they are not known."""
     lines = [(way, points, style, name) for way in ways for points, style, name in (
         (way.snd_cwnd, way.name, "congestion window"),
@@ -19440,7 +19452,7 @@ def window_panel(ways, times):
         if min(point.low for point in points) > panel.chart.y_axis.high:
             panel.texts.append("Above the chart, %s: %s" % (name, range_of(points, _size_text)))
         else:
-            panel.draw(points, _room_of(2 * len(lines)), style, name, _size_text)
+            panel.draw(points, _room_of(2 * len(lines), tests), style, name, _size_text)
     return panel
 
 
@@ -19448,7 +19460,7 @@ def _percentiles(phase):
     """Return (ms, share) of what is known of a phase's round trips, shortest first."""
     places = [(_finite(phase, "min_ms"), 0.0), (_finite(phase, "max_ms"), 1.0)]
     places += [(_finite(phase, name), int(name[1:-3]) / 100.0) for name in phase
-               if name[:1] == "p" and name[-3:] == "_ms" and name[1:-3].isdigit()]
+               if name[:1] == "p" and name[-3:] == "_ms" and name[1:-3] in _PERCENTS]
     return sorted({(ms, min(1.0, share)) for ms, share in places if ms is not None},
                   key=lambda place: place[::-1])
 
@@ -19474,17 +19486,31 @@ def share_panel(latency):
     return panel
 
 
-def test_panels(document):
-    """Return the Panels of a test's document."""
+# What a part of a document that is not as it should be raises.
+_ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def _if_sound(make, *what):
+    """Return what a function makes of a part of a document, None if that is not as it should be."""
+    try:
+        return make(*what)
+    except _ODD:
+        return None
+
+
+def test_panels(document, tests=1):
+    """Return the Panels of a test's document. tests: that share a page."""
     ways, times = ways_over_time(document)
     if not ways:
         return []
     latency = _member(_member(_member(document, "end"), "pyperf3"), "latency")
-    latency = latency if "classes" not in latency else next(iter(
-        _member(latency, "classes", list)), {})
+    if "classes" in latency:
+        latency = next(iter(_objects(latency, "classes")), {})
     return list(filter(None, (
-        rate_panel(ways, times), latency_panel(latency, ways, times), loss_panel(ways, times),
-        window_panel(ways, times), share_panel(latency))))
+        _if_sound(rate_panel, ways, times, tests),
+        _if_sound(latency_panel, latency, ways, times, tests),
+        _if_sound(loss_panel, ways, times, tests), _if_sound(window_panel, ways, times, tests),
+        _if_sound(share_panel, latency))))
 
 
 ###############################################################################
