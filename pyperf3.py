@@ -19524,6 +19524,9 @@ _PAGE_ROOM = 200000  # bytes of a page
 _LEAST_ROOM = 20000  # bytes for the document in it, however large the rest is
 _MOST_ROWS = 8192  # of intervals that are kept
 _MOST_TRIED = 1000  # intervals of a document that may have room in a page
+_FEW_INTERVALS = 60  # they are joined only where streams are left out as well
+_DEEPEST = 60  # objects and lists within each other
+_MOST_HOSTS = 40  # of a mesh that have a place in its tables
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--dim:#57606a;--page:#fff;--box:#f4f6f8;
 --rule:#d5dae0;--up:#0063a8;--down:#b84a00;--idle:#3f7d20;--bad:#b3261e;--good:#1a6e2e}
@@ -19604,7 +19607,7 @@ def _join_rows(rows, seconds):
             joined[name] = min(values)
     for name, count in _RATES:
         if name in joined and count in joined:
-            joined[name] = joined[count] * 8.0 / seconds if seconds > 0 else 0.0
+            joined[name] = (_finite(joined, count) or 0.0) * 8.0 / seconds if seconds > 0 else 0.0
     if "lost_percent" in joined:
         joined["lost_percent"] = percent(_finite(joined, "lost_packets") or 0.0,
                                          _finite(joined, "packets") or 0.0)
@@ -19619,7 +19622,7 @@ def _join_intervals(pair):
     joined = collections.OrderedDict(pair[-1])
     if "streams" in joined:
         joined["streams"] = [_join_rows(rows, seconds) for rows in
-                             zip(*[_member(each, "streams", list) for each in pair])]
+                             zip(*[_objects(each, "streams") for each in pair])]
     for name in joined:
         if name.startswith("sum"):
             rows = [_member(each, name) for each in pair]
@@ -19641,19 +19644,18 @@ def _without_streams(interval):
     return less
 
 
-def fewer_intervals(intervals):
-    """Return intervals that take less room: half as many, or first without many streams."""
+def fewer_intervals(intervals, count=2):
+    """Return intervals that take less room: so many joined to one, or first without many streams.
+
+    Where hardly two are of a kind, there is no joining them: then every other one is left out.
+    """
     if any(len(_member(each, "streams", list)) > _MOST_LINES for each in intervals):
         return [_without_streams(each) for each in intervals]
-    joined, at = [], 0
-    while at < len(intervals):
-        pair = intervals[at:at + 2]
-        kinds = {(bool(_member(each, "sum").get("omitted")),
-                  len(_member(each, "streams", list))) for each in pair}
-        pair = pair if len(kinds) == 1 else pair[:1]
-        joined.append(_join_intervals(pair))
-        at += len(pair)
-    return joined
+    joined = []
+    for _, same in itertools.groupby(intervals, lambda each: (
+            bool(_member(each, "sum").get("omitted")), len(_member(each, "streams", list)))):
+        joined += map(_join_intervals, iter(lambda: list(itertools.islice(same, count)), []))
+    return joined if len(joined) <= max(_FEW_INTERVALS, 0.75 * len(intervals)) else joined[::2]
 
 
 class BoundedDocument(Document):
@@ -19709,31 +19711,57 @@ def _joined_text(count, kept):
 
 # The data in the page
 
-def _smaller(document):
+def sound_value(value, too_deep, depth=_DEEPEST):
+    """Return a value that JSON was, without what cannot be written: None, or a text, is there.
+
+    too_deep: gets an item for each place where the nesting is too deep.
+    """
+    if isinstance(value, (dict, list)):
+        if not depth:
+            too_deep.append(value)
+            return "left out: nested too deep"
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        changed = [(name, each, sound_value(each, too_deep, depth - 1)) for name, each in items]
+        changed = [(name, new) for name, each, new in changed if new is not each]
+        if changed:  # what was handed in stays as it is
+            value = collections.OrderedDict(value) if isinstance(value, dict) else list(value)
+            for name, new in changed:
+                value[name] = new
+    elif _is_number(value) and not abs(value) < MOST_NUMBER:
+        return None
+    return value
+
+
+def _smaller(document, room):
     """Yield ever smaller documents of one test, each with what it lacks under `left_out`."""
-    intervals, told = _member(document, "intervals", list), _member(document, "left_out", list)
-    count, lacks = len(intervals), []
+    intervals, lacks = _objects(document, "intervals"), _member(document, "left_out", list)
+    count, joined = len(intervals), []
 
     def lacking(*texts):
-        return collections.OrderedDict(document, left_out=told + list(texts))
+        return collections.OrderedDict(document, left_out=lacks + list(texts))
     if count <= _MOST_TRIED:
         yield document
-    while len(intervals) > 60 or any(len(_member(each, "streams", list)) > _MOST_LINES
-                                     for each in intervals):
-        intervals = fewer_intervals(intervals)
+    if embedded([document.get(name) for name in SERVER_OUTPUTS], room) is None:
+        lacks = lacks + ["the server's own output"]
+        document = _without(document, SERVER_OUTPUTS)
+    while len(intervals) > _FEW_INTERVALS or any(len(_member(each, "streams", list)) > _MOST_LINES
+                                       for each in intervals):
+        intervals = fewer_intervals(intervals, max(2, -(-len(intervals) // _MOST_TRIED)))
         document = dict(document, intervals=intervals)
-        lacks = [_joined_text(count, len(intervals)) if len(intervals) < count else _NO_STREAMS]
+        joined = [_joined_text(count, len(intervals)) if len(intervals) < count else _NO_STREAMS]
         if len(intervals) <= _MOST_TRIED:
-            yield lacking(*lacks)
+            yield lacking(*joined)
     end, start = _member(document, "end"), _member(document, "start")
-    own = _member(end, "pyperf3")
-    own = {name: value for name, value in own.items()
+    own = {name: value for name, value in _member(end, "pyperf3").items()
            if not name.endswith("limits") and name != "quic_streams"}
-    document = dict(document, end=dict(end, pyperf3=own))
-    for name in SERVER_OUTPUTS:
-        document.pop(name, None)
-    lacks.append("end.pyperf3.limits, and the server's own output")
-    yield lacking(*lacks)
+    document = _without(dict(document, end=dict(end, pyperf3=own)), SERVER_OUTPUTS)
+    joined.append("end.pyperf3.limits, and the server's own output")
+    yield lacking(*joined)
+    intervals = [_without_streams(each) for each in intervals]
+    for each in (intervals, fewer_intervals(intervals), fewer_intervals(intervals, 4)):
+        document = dict(document, intervals=each)
+        yield lacking(*([_joined_text(count, len(each))] * (len(each) < count) + joined[-1:]
+                        + [_NO_STREAMS]))
     document = dict(document, start=dict(start, connected=[]), end=dict(
         document["end"], streams=[]), intervals=[])
     yield lacking("the intervals, all of single streams, end.pyperf3.limits, the server's own"
@@ -19741,44 +19769,94 @@ def _smaller(document):
     yield collections.OrderedDict(left_out=["all, as there is no room"])
 
 
-def _smaller_whole(document):
+def _without(members, names):
+    return collections.OrderedDict(each for each in members.items() if each[0] not in names)
+
+
+def _smaller_whole(document, room):
     """Yield ever smaller documents, of any kind."""
     if "diagnose" in document:
-        whole = document["diagnose"]
-        phases = [list(_smaller(_member(phase, "document"))) for phase in
-                  _member(whole, "phases", list)]
-        for size in range(max([1] + [len(sizes) for sizes in phases])):
+        whole = _member(document, "diagnose")
+        phases = _objects(whole, "phases")
+        sizes = [list(_smaller(_member(phase, "document"), room // len(phases)))
+                 for phase in phases]
+        for size in range(max(map(len, sizes), default=0)):
             yield collections.OrderedDict(document, diagnose=collections.OrderedDict(
-                whole, phases=[collections.OrderedDict(phase, document=sizes[
-                    min(size, len(sizes) - 1)]) for phase, sizes in zip(whole["phases"], phases)]))
+                whole, phases=[collections.OrderedDict(phase, document=each[
+                    min(size, len(each) - 1)]) for phase, each in zip(phases, sizes)]))
     elif "mesh" in document:
         yield document
-        whole = document["mesh"]
+        whole = _member(document, "mesh")
         yield collections.OrderedDict(document, mesh=collections.OrderedDict(whole, cells=[
-            {name: value for name, value in cell.items() if name != "document"}
-            for cell in _member(whole, "cells", list)]), left_out=["the document of each cell"])
+            _without(cell, ("document",)) for cell in _objects(whole, "cells")]),
+            left_out=["the document of each cell"])
     else:
-        yield from _smaller(document)
+        yield from _smaller(document, room)
     yield collections.OrderedDict(left_out=["all, as there is no room"])
 
 
 def embedded_document(document, room):
     """Return a document as JSON for a script element, in at most so many bytes, and what it lacks.
 
+    What takes the time is bounded by the room, and by what joining the intervals once takes.
+    """
+    for smaller in _smaller_whole(document, room):
+        text = embedded(smaller, room)
+        if text is not None:
+            break
+    lacks = _member(smaller, "left_out", list)
+    for phase in _objects(_member(smaller, "diagnose"), "phases"):
+        lacks = lacks + ["%s: %s" % (phase.get("name"), each) for each in
+                         _member(_member(phase, "document"), "left_out", list)]
+    return Markup(text or "{}"), lacks
+
+
+def embedded(value, room):
+    """Return a value as JSON for a script element, None if it takes more than so many bytes.
+
     What would end the element, or mean something in XML, is escaped as JSON allows: both parsers
     read back the same.
     """
+    pieces = []
+
+    def put(piece):
+        nonlocal room
+        room -= len(piece)
+        if room < 0:
+            raise _NoRoom
+        pieces.append(piece)
+
+    def add(each):
+        if isinstance(each, (dict, list)):
+            is_list = isinstance(each, list)
+            put("[" if is_list else "{")
+            for number, item in enumerate(each if is_list else each.items()):
+                put("," if number else "")
+                if not is_list:
+                    add(item[0])
+                    put(":")
+                add(item if is_list else item[1])
+            put("]" if is_list else "}")
+        elif isinstance(each, str):
+            if len(each) > room:
+                raise _NoRoom
+            put(_escaped(encode_json(each)))
+        else:
+            put(encode_json(each))
+    try:
+        add(value)
+    except _NoRoom:
+        return None
+    return "".join(pieces)
+
+
+class _NoRoom(Exception):
+    """It takes more than there is."""
+
+
+def _escaped(text):
     import re
-    text = ""
-    for smaller in _smaller_whole(document):
-        text = re.sub("[<>&]|[^ -~]", _escape_unit, encode_json(smaller))
-        if len(text) <= room:
-            break
-    lacks = _member(smaller, "left_out", list)
-    for phase in _member(_member(smaller, "diagnose"), "phases", list):
-        lacks = lacks + ["%s: %s" % (phase["name"], each) for each in
-                         _member(phase["document"], "left_out", list)]
-    return Markup(text), lacks
+    return re.sub("[<>&]|[^ -~]", _escape_unit, text)
 
 
 def _escape_unit(found):
@@ -19806,6 +19884,11 @@ def _host_text(address, system, version, facts):
     return ", ".join(filter(None, (str(each or "").strip() for each in known))) or "not known"
 
 
+def _time_text(document):
+    """Return when a test began, "" if that is not known."""
+    return _member(_member(_member(document, "start"), "timestamp"), "time", str)
+
+
 def test_facts(document):
     """Return (name, text) of what a test was."""
     start, end = _member(document, "start"), _member(document, "end")
@@ -19823,7 +19906,7 @@ def test_facts(document):
     ends = [("Client", here), ("Server", there)]
     if "accepted_connection" in start:
         ends = [("Client", there), ("Server", here)]
-    facts = [("Time", _member(_member(start, "timestamp"), "time", str) or "not known")] + ends
+    facts = [("Time", _time_text(document) or "not known")] + ends
     if what:
         amount = next(("%s %s" % (what[name], name) for name in ("bytes", "blocks")
                        if what.get(name)), "%s s" % what["duration"] if what.get("duration")
@@ -19842,28 +19925,45 @@ def test_facts(document):
     return facts + _result_facts(document)
 
 
+def _known_sides(document, sent, received, way):
+    """Return the sums of both ends without what nobody knows: that of an end that did not tell.
+
+    Nothing is told to a server, nor to anybody where a test broke off.
+    """
+    is_server = "accepted_connection" in _member(document, "start")
+    if is_server or document.get("error"):
+        if (way == "up") != is_server:  # the other end receives
+            received = received if _finite(received, "bytes") else {}
+        else:
+            sent = sent if _finite(sent, "bytes") else {}
+    return sent, received
+
+
 def _result_facts(document):
     """Return (name, text) of what came of a test."""
     facts, end = [], _member(document, "end")
-    own = _member(end, "pyperf3")
+    own, what = _member(end, "pyperf3"), _member(_member(document, "start"), "test_start")
     for suffix in DIRECTIONS:
         sent, received = _member(end, "sum_sent" + suffix), _member(end, "sum_received" + suffix)
         if not sent and not received:
             continue
-        _, way = _end_of(document, sent or received)
+        way = "down" if suffix or what.get("reverse") else "up"
+        sent, received = _known_sides(document, sent, received, way)
         texts = ["%s %s" % (name, _rate_text(_finite(sums, "bits_per_second") or 0.0))
                  for name, sums in (("sent", sent), ("received", received)) if sums]
         if _finite(sent, "retransmits") is not None:
             texts.append("%d retransmits" % sent["retransmits"])
-        lost = _member(end, "sum" + suffix) or received
+        lost = received and (_member(end, "sum" + suffix) or received)
         if _finite(lost, "lost_percent") is not None:
             texts.append("%.3g %% lost, jitter %s" % (
                 lost["lost_percent"], _ms(_finite(lost, "jitter_ms") or 0.0)))
         facts.append((_WAY_TEXTS[way].capitalize(), ", ".join(texts)))
-    if _member(own, "mtu"):
-        facts.append(("Path", " ".join(" ".join(mtu_lines(own["mtu"])).split())))
+    lines = _if_sound(mtu_lines, own["mtu"]) if _member(own, "mtu") else None
+    if lines:
+        facts.append(("Path", " ".join(" ".join(lines).split())))
     latency = _member(own, "latency")
-    for figures in latency.get("classes", (latency,)) if latency else ():
+    for figures in _objects(latency, "classes") if "classes" in latency else filter(
+            None, [latency]):
         idle, loaded = _member(figures, "idle"), _member(figures, "loaded")
         texts = ["%s %s" % (name, _ms(phase["p50_ms"])) for name, phase in (
             ("idle", idle), ("under load", loaded)) if _finite(phase, "p50_ms") is not None]
@@ -19898,7 +19998,7 @@ _HEADS = ("Verdict", "Also", "Latency", "What to do", "all", "up", "down", "both
 def _say(lines, style="say"):
     """Return lines in a box, "" for none; what they are about stands out."""
     said = []
-    for line in lines:
+    for line in map(str, lines):
         head, colon, rest = line.partition(":")
         if colon and head.startswith(_HEADS):
             line = Markup(element("strong", "", head + ":") + xml_text(rest))
@@ -19945,9 +20045,9 @@ def _test_body(document, name):
     """Return the elements of a test: what it was, what limited it, its charts."""
     own = _member(_member(document, "end"), "pyperf3")
     parts = [_say([document["error"]], "say error")] if document.get("error") else []
-    parts.append(_say(verdict_lines(_member(own, "verdict", list))))
+    parts.append(_say(_if_sound(verdict_lines, _member(own, "verdict", list)) or ()))
     parts.append(_facts_table(test_facts(document)))
-    parts.append(_checks_table(_member(own, "checks", list)))
+    parts.append(_if_sound(_checks_table, _member(own, "checks", list)))
     panels = test_panels(document)
     parts += [panel.figure("%s%d" % (name, number)) for number, panel in enumerate(panels)]
     if not panels:
@@ -19974,20 +20074,21 @@ class SurveyTexts(SurveyTextRenderer):
 
 
 def _survey_body(whole):
-    data, texts = whole["summary"], SurveyTexts()
-    facts = [pair for phase in whole["phases"][:1] for pair in test_facts(phase["document"])
+    data, texts, phases = _member(whole, "summary"), SurveyTexts(), _objects(whole, "phases")
+    facts = [pair for phase in phases[:1] for pair in test_facts(_member(phase, "document"))
              if pair[0] in ("Time", "Client", "Server")]
-    parts = [_say(texts.findings(data)), _facts_table(facts + [
-        line.partition(": ")[::2] for line in texts.head(data) if ": " in line])]
-    rows = [texts.cells(row) for row in data["rows"]]
-    parts.append(_table(("", "Bitrate", "Lost" if data["protocol"] == "UDP" else "Resent",
-                         "Latency p50 / p95", "Grade", "RPM"), rows))
-    parts.append(_checks_table(data["checks"]))
-    for number, phase in enumerate(whole["phases"]):
-        parts.append(element("h2", "", "Test %d: %s" % (number + 1, phase["name"])))
-        if phase["document"].get("error"):
-            parts.append(_say([phase["document"]["error"]], "say error"))
-        panels = test_panels(phase["document"])
+    parts = [_say(_if_sound(texts.findings, data) or ()), _facts_table(facts + [
+        line.partition(": ")[::2] for line in _if_sound(texts.head, data) or () if ": " in line])]
+    rows = [_if_sound(texts.cells, row) for row in _objects(data, "rows")]
+    parts.append(_table(("", "Bitrate", "Lost" if data.get("protocol") == "UDP" else "Resent",
+                         "Latency p50 / p95", "Grade", "RPM"), filter(None, rows)))
+    parts.append(_if_sound(_checks_table, _member(data, "checks", list)))
+    for number, phase in enumerate(phases):
+        document = _member(phase, "document")
+        parts.append(element("h2", "", "Test %d: %s" % (number + 1, phase.get("name"))))
+        if document.get("error"):
+            parts.append(_say([document["error"]], "say error"))
+        panels = test_panels(document, len(phases))
         parts += [panel.figure("t%dp%d" % (number, each)) for each, panel in enumerate(panels)]
     return parts
 
@@ -20010,11 +20111,12 @@ def _mesh_cell(cell, usual, figure, text):
 
 def _mesh_table(whole, title, figure, text):
     """Return the table of a figure, from each host to each, [] if no cell has it."""
-    cells = {(cell.get("from"), cell.get("to")): cell for cell in _member(whole, "cells", list)}
+    cells = {(str(cell.get("from")), str(cell.get("to"))): cell
+             for cell in _objects(whole, "cells")}
     if all(_finite(cell, figure) is None for cell in cells.values()):
         return []
     usual = _finite(whole, "usual_bps") if figure == "bits_per_second" else None
-    names = [host["name"] for host in _member(whole, "hosts", list)]
+    names = [str(host.get("name")) for host in _objects(whole, "hosts")[:_MOST_HOSTS]]
     rows = [["from %s" % source] + [
         _mesh_cell(cells.get((source, target)), usual, figure, text) for target in names]
         for source in names]
@@ -20023,58 +20125,73 @@ def _mesh_table(whole, title, figure, text):
 
 
 def _mesh_body(document):
-    whole = document["mesh"]
+    whole = _member(document, "mesh")
+    hosts, cells = _objects(whole, "hosts"), _objects(whole, "cells")
     parts = [_say([document["error"]], "say error")] if document.get("error") else []
     parts.append(_say(_member(whole, "findings", list)))
-    times = [test_facts(_member(cell, "document"))[0] for cell in _member(whole, "cells", list)
-             if _member(_member(cell, "document"), "start").get("timestamp")]
-    parts.append(_facts_table(times[:1]) if times else "")
+    times = [_time_text(_member(cell, "document")) for cell in cells]
+    parts += [_facts_table([("Time", text)]) for text in list(filter(None, times))[:1]]
     parts += _mesh_table(whole, "Bitrate", "bits_per_second", _rate_text)
     parts += _mesh_table(whole, "Latency under load, median", "latency_ms", _ms)
     parts += _mesh_table(whole, "Round trip, idle", "rtt_ms", _ms)
     parts += _mesh_table(whole, "Retransmits", "retransmits", "%d".__mod__)
     parts.append(element("h2", "", "Hosts"))
     parts.append(_table(("Host", "Address", "Python", "Version", ""), [
-        (host["name"],) + tuple(str(host.get(name) or "-") for name in (
-            "address", "python", "version")) + (host.get("error") or "",)
-        for host in _member(whole, "hosts", list)]))
-    told = {host.get("error") for host in _member(whole, "hosts", list)}
-    failed = [cell for cell in _member(whole, "cells", list)
-              if cell.get("error") and cell["error"] not in told]
+        [str(host.get(name) or "-") for name in ("name", "address", "python", "version")]
+        + [host.get("error") or ""] for host in hosts]))
+    told = [host.get("error") for host in hosts]
+    failed = [cell for cell in cells if cell.get("error") and cell["error"] not in told]
     return parts + [_say(["%s to %s: %s" % (cell.get("from"), cell.get("to"), cell["error"])
                           for cell in failed], "say error")]
 
 
 # The page
 
-def report_html(document, command=None):
-    """Return the page of a document, as -J prints it: one text, HTML and XML.
-
-    document: of a test, of --diagnose or of --mesh; command: what was typed.
-    """
+def _title_and_body(document):
+    """Return the title of a page, and its elements."""
     if "diagnose" in document:
-        title = "Diagnosis of the path to %s" % document["diagnose"]["host"]
-        body = _survey_body(document["diagnose"])
-    elif "mesh" in document:
-        title, body = "Tests between %d hosts" % len(
-            _member(document["mesh"], "hosts", list)), _mesh_body(document)
-    else:
-        title, body = _test_title(document), _test_body(document, "p")
+        whole = _member(document, "diagnose")
+        return "Diagnosis of the path to %s" % whole.get("host"), _survey_body(whole)
+    if "mesh" in document:
+        return "Tests between %d hosts" % len(
+            _objects(document["mesh"], "hosts")), _mesh_body(document)
+    return _test_title(document), _test_body(document, "p")
+
+
+_SHELL = (
+    '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport"'
+    ' content="width=device-width, initial-scale=1"/>\n<title>%s</title>\n<style>\n%s'
+    '</style></head>\n<body>\n%s\n%s\n<script type="application/json" id="document">'
+    '%s</script>\n</body></html>\n')
+
+
+def report_html(document, command=None):
+    """Return the page of a document, as -J prints it: one text in ASCII, HTML and XML.
+
+    document: of a test, of --diagnose or of --mesh, or whatever else JSON was; command: what was
+    typed. The text is right in any encoding that knows ASCII.
+    """
+    too_deep = []
+    document = sound_value(document if isinstance(document, dict) else {}, too_deep)
+    title, body = _title_and_body(document)
     if document.get("title"):
         title = "%s: %s" % (document["title"], title)
     head = [element("h1", "", title)]
     if command:
         head.append(element("p", "", element("code", "", command)))
-    page = "".join(filter(None, head + body))
-    shell = ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport"'
-             ' content="width=device-width, initial-scale=1"/>\n<title>%s</title>\n<style>\n%s'
-             '</style></head>\n<body>\n%s\n%s\n<script type="application/json" id="document">'
-             '%s</script>\n</body></html>\n')
-    room = _PAGE_ROOM - len(to_bytes(page)) - len(shell) - len(_STYLE) - 2 * _MOST_TEXT
+    title, page = _in_ascii(xml_text(title)), _in_ascii("".join(filter(None, head + body)))
+    room = _PAGE_ROOM - len(page) - len(title) - len(_SHELL) - len(_STYLE) - _MOST_TEXT
     data, lacks = embedded_document(document, max(_LEAST_ROOM, room))
+    lacks = lacks + ["what is nested too deep"] * bool(too_deep)
     note = "Made by pyperf3 %s. The script element at the end holds the figures as JSON%s." % (
-        __version__, "; left out, to keep this file small: %s" % "; ".join(lacks) if lacks else "")
-    return shell % (xml_text(title), _STYLE, page, element("p", "note", note), data)
+        __version__, "; left out, to keep this file small: %s" % "; ".join(
+            map(str, lacks)) if lacks else "")
+    return _SHELL % (title, _STYLE, page, _in_ascii(element("p", "note", note)), data)
+
+
+def _in_ascii(text):
+    """Return a text of XML with references in place of letters that are not in ASCII."""
+    return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 class ReportFile:
