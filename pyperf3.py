@@ -19582,11 +19582,12 @@ text.y{text-anchor:end}text.x{text-anchor:middle}
 
 # Fewer intervals
 
-_ADDED = frozenset(("bytes", "seconds", "retransmits", "packets", "lost_packets",
-                    "received_bytes", "latency_samples"))
-_HIGHEST = frozenset(("rtt", "rttvar", "jitter_ms", "latency_p50_ms", "latency_max_ms",
-                      "most_bps", "fastest_bps"))
-_LOWEST = frozenset(("least_bps", "slowest_bps"))
+# What becomes of a figure of several intervals; of any other there is the last.
+_JOINING = dict.fromkeys(("bytes", "seconds", "retransmits", "packets", "lost_packets",
+                          "received_bytes", "latency_samples"), sum)
+_JOINING.update(dict.fromkeys(("rtt", "rttvar", "jitter_ms", "latency_p50_ms", "latency_max_ms",
+                               "most_bps", "fastest_bps"), max))
+_JOINING.update(dict.fromkeys(("least_bps", "slowest_bps"), min))
 _RATES = (("bits_per_second", "bytes"), ("received_bps", "received_bytes"))
 
 
@@ -19596,15 +19597,12 @@ def _join_rows(rows, seconds):
     if "start" in rows[0]:
         joined["start"] = rows[0]["start"]
     for name in joined:
-        values = [each for each in (_finite(row, name) for row in rows) if each is not None]
         if name == "pyperf3":
             joined[name] = _join_rows([_member(row, name) for row in rows], seconds)
-        elif values and name in _ADDED:
-            joined[name] = sum(values)
-        elif values and name in _HIGHEST:
-            joined[name] = max(values)
-        elif values and name in _LOWEST:
-            joined[name] = min(values)
+        elif name in _JOINING:
+            values = [each for each in (_finite(row, name) for row in rows) if each is not None]
+            if values:
+                joined[name] = _JOINING[name](values)
     for name, count in _RATES:
         if name in joined and count in joined:
             joined[name] = (_finite(joined, count) or 0.0) * 8.0 / seconds if seconds > 0 else 0.0
@@ -19721,8 +19719,11 @@ def sound_value(value, too_deep, depth=_DEEPEST):
             too_deep.append(value)
             return "left out: nested too deep"
         items = value.items() if isinstance(value, dict) else enumerate(value)
-        changed = [(name, each, sound_value(each, too_deep, depth - 1)) for name, each in items]
-        changed = [(name, new) for name, each, new in changed if new is not each]
+        changed = []
+        for name, each in items:
+            new = sound_value(each, too_deep, depth - 1)
+            if new is not each:
+                changed.append((name, new))
         if changed:  # what was handed in stays as it is
             value = collections.OrderedDict(value) if isinstance(value, dict) else list(value)
             for name, new in changed:
@@ -19957,7 +19958,7 @@ def _result_facts(document):
         if _finite(lost, "lost_percent") is not None:
             texts.append("%.3g %% lost, jitter %s" % (
                 lost["lost_percent"], _ms(_finite(lost, "jitter_ms") or 0.0)))
-        facts.append((_WAY_TEXTS[way].capitalize(), ", ".join(texts)))
+        facts.append((_WAY_TEXTS[way].capitalize(), ", ".join(texts) or "not known"))
     lines = _if_sound(mtu_lines, own["mtu"]) if _member(own, "mtu") else None
     if lines:
         facts.append(("Path", " ".join(" ".join(lines).split())))
