@@ -19740,11 +19740,12 @@ def _smaller(document, room):
 
     def lacking(*texts):
         return collections.OrderedDict(document, left_out=lacks + list(texts))
+    outputs = "the server's own output"
+    if embedded([document.get(name) for name in SERVER_OUTPUTS], room) is None:
+        lacks, outputs = lacks + [outputs], ""
+        document = collections.OrderedDict(_without(document, SERVER_OUTPUTS), left_out=lacks)
     if count <= _MOST_TRIED:
         yield document
-    if embedded([document.get(name) for name in SERVER_OUTPUTS], room) is None:
-        lacks = lacks + ["the server's own output"]
-        document = _without(document, SERVER_OUTPUTS)
     while len(intervals) > _FEW_INTERVALS or any(len(_member(each, "streams", list)) > _MOST_LINES
                                        for each in intervals):
         intervals = fewer_intervals(intervals, max(2, -(-len(intervals) // _MOST_TRIED)))
@@ -19756,7 +19757,7 @@ def _smaller(document, room):
     own = {name: value for name, value in _member(end, "pyperf3").items()
            if not name.endswith("limits") and name != "quic_streams"}
     document = _without(dict(document, end=dict(end, pyperf3=own)), SERVER_OUTPUTS)
-    joined.append("end.pyperf3.limits, and the server's own output")
+    joined.append(", and ".join(filter(None, ("end.pyperf3.limits", outputs))))
     yield lacking(*joined)
     intervals = [_without_streams(each) for each in intervals]
     for each in (intervals, fewer_intervals(intervals), fewer_intervals(intervals, 4)):
@@ -20205,6 +20206,7 @@ class ReportFile:
         self._path, self._command = path, command
         check_replaceable(path, 930)
         self._document, self._whole = BoundedDocument(), None
+        self._phases = {}  # of a survey: name: BoundedDocument
 
     def add(self, event):
         """Take an event in; write the page if it is the last.
@@ -20215,15 +20217,25 @@ class ReportFile:
         if name in OF_SEVERAL:
             self._whole = whole_document(event)
         if "phase" in event:
+            self._phases.setdefault(event["phase"], BoundedDocument()).add(event)
             return False
         self._document.add(event)
         if name != "done":
             return False
-        document, whole = self._document.members(), self._whole
-        self._document, self._whole = BoundedDocument(), None
-        replace_file(self._path, to_bytes(report_html(
-            document if whole is None else whole, self._command)), 930)
+        document, whole, phases = self._document.members(), self._whole, self._phases
+        self._document, self._whole, self._phases = BoundedDocument(), None, {}
+        if whole is not None:
+            document = self._with_phases(whole, phases) if phases else whole
+        replace_file(self._path, to_bytes(report_html(document, self._command)), 930)
         return True
+
+    @staticmethod
+    def _with_phases(document, phases):
+        """Return a survey's document with those of its tests that were kept within bounds."""
+        whole = document["diagnose"]
+        return collections.OrderedDict(document, diagnose=collections.OrderedDict(
+            whole, phases=[collections.OrderedDict(phase, document=phases[phase["name"]].members())
+                           for phase in whole["phases"]]))
 
 
 ###############################################################################
