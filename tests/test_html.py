@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
@@ -62,7 +63,7 @@ class PageCase(unittest.TestCase):
 
     def read(self, page, document=None):
         """Return what both kinds of parser read of a page, which has to be well; check the data."""
-        self.assertLessEqual(len(page.encode("utf-8")), LIMIT)
+        self.assertLessEqual(len(page.encode("ascii")), LIMIT)
         self.assertTrue(page.startswith("<!DOCTYPE html>\n<html"))
         root = ElementTree.fromstring(page[page.index("\n") + 1:].encode("utf-8"))
         read = Reader(page)
@@ -277,6 +278,48 @@ class Pages(PageCase):
                                                                      "sum": value}])))
 
 
+class Unknown(PageCase):
+    """What nobody told is not said: iperf3 has zeros there."""
+
+    def facts(self, document):
+        self.read(pyperf3.report_html(document))
+        return {"".join(row.find("th").itertext()): "".join(row.find("td").itertext())
+                for row in self.root.iter("tr")}
+
+    def sample(self, way, unknown, udp=False):
+        """Return a test's document in which the bytes of an end are 0."""
+        document = pictures.Sample(seconds=2, udp=udp, latency=False).document()
+        document["start"]["test_start"]["reverse"] = int(way == "down")
+        end = document["end"]
+        if udp:
+            end["sum"] = dict(end["sum_received"], lost_percent=0.0, jitter_ms=0.0)
+            end["sum_received"].update(lost_percent=0.0, jitter_ms=0.0)
+        for name in ("sum_sent", "sum_received"):
+            end[name]["sender"] = way == "up"
+        end[unknown].update(bytes=0, bits_per_second=0.0, retransmits=0)
+        return document
+
+    def test_a_test_that_broke_off(self):
+        text = self.facts(dict(self.sample("up", "sum_received"), error="x"))["To the server"]
+        self.assertTrue(re.match(r"sent \d+\.\d Mbit/s, \d+ retransmits$", text), text)
+        text = self.facts(dict(self.sample("up", "sum_received", True), error="x"))["To the server"]
+        self.assertTrue(re.match(r"sent \d+\.\d Mbit/s$", text), text)
+        text = self.facts(dict(self.sample("down", "sum_sent", True), error="x"))["From the server"]
+        self.assertTrue(re.match(r"received \d+\.\d Mbit/s, 0 % lost, jitter 0.00 ms$", text), text)
+
+    def test_a_server_is_not_told(self):
+        document = self.sample("up", "sum_sent")
+        document["start"]["accepted_connection"] = document["start"].pop("connecting_to")
+        text = self.facts(document)["To the server"]
+        self.assertTrue(re.match(r"received \d+\.\d Mbit/s$", text), text)
+
+    def test_what_is_known_to_be_nothing_is_said(self):
+        text = self.facts(self.sample("up", "sum_received"))["To the server"]
+        self.assertIn("received 0 bit/s", text)
+        text = self.facts(dict(self.sample("up", "sum_sent"), error="x"))["To the server"]
+        self.assertIn("sent 0 bit/s", text)
+
+
 class Hostile(PageCase):
     """Texts from elsewhere stay texts."""
 
@@ -328,6 +371,127 @@ class Hostile(PageCase):
             self.assertEqual(json.loads(text), document)
             self.assertFalse(re.search("[^ -~]|[<>&]", text))
             self.assertEqual(lacks, [])
+
+
+    def test_letters_beyond_ascii(self):
+        """Where the page is written in an encoding that does not have them, they are whole."""
+        document = pictures.Sample(seconds=2).document("B\xfcro")
+        document["title"] = "B\xfcro \u20ac \U0001f600"
+        page = pyperf3.report_html(document, "pyperf3.py -c B\xfcro")
+        self.assertEqual(page.encode("ascii").decode("cp1252"), page)
+        read = self.read(page, document)
+        for text in ("B\xfcro \u20ac \U0001f600: TCP test to B\xfcro", "pyperf3.py -c B\xfcro"):
+            self.assertTrue(read.has(text), (text, read.text))
+        self.assertEqual(self.root.find(".//title").text, document["title"]
+                         + ": TCP test to B\xfcro")
+
+
+class Odd(PageCase):
+    """A document may be anybody's: whatever JSON can be makes a page, soon."""
+
+    def test_parts_of_cells_and_phases_that_are_of_another_kind(self):
+        for own in ({"mtu": {"up": 5}}, {"mtu": {"mss": 5}}, {"latency": {"classes": 5}},
+                    {"latency": {"classes": [5]}}, {"verdict": [5]}, {"checks": [{}]},
+                    {"host": {"cores": 10 ** 400}}, {"x": nested(600)}):
+            with self.subTest(own=str(own)[:80]):
+                document = pictures.Sample(seconds=2).document()
+                document["end"]["pyperf3"] = own
+                whole = mesh()
+                whole["mesh"]["cells"][0]["document"] = document
+                for each in (document, whole, survey(document)):
+                    self.read(pyperf3.report_html(each))
+
+    def test_what_cannot_be_written_is_left_out(self):
+        document = pictures.Sample(seconds=2).document()
+        document.update(extra_data=nested(600), title=10 ** 400)
+        read = self.read(pyperf3.report_html(document))
+        self.assertTrue(read.has("left out, to keep this file small: what is nested too deep"))
+        self.assertIsNone(self.data["title"])
+        self.assertIn("too deep", str(self.data["extra_data"]))
+        self.assertEqual(len(self.data["intervals"]), 2)
+        self.assertEqual(document["title"], 10 ** 400)  # what was handed in is as it was
+
+    def test_any_member_of_another_kind(self):
+        """The members of each kind of document are replaced in turn; each is a page all the same."""
+        values = (5, [], {}, None, "x", 10 ** 400, nested(600), [5], -1e308)
+        test = pictures.Sample(seconds=1, bidir=True).document()
+        test["end"]["pyperf3"].update(
+            mtu={"up": {"mtu": 1500, "black_hole": True}, "down": {"at_least": 1400}, "mss": 1448,
+                 "mss_mtu": 1500},
+            checks=[{"name": "min-bitrate", "limit": 9e8, "value": 8e8, "unit": "bit/s",
+                     "state": "failed", "direction": "up", "figure": "received"}])
+        whole, count = mesh(), 0
+        whole["mesh"]["cells"][0]["document"] = pictures.Sample(seconds=1).document()
+        for document in (test, whole, survey(pictures.Sample(seconds=1, udp=True).document())):
+            text = json.dumps(document)
+            for number, place in enumerate(sorted(places(document))):
+                # Neighbours get other values each time, and those of an hour ago the rest.
+                changed, value = json.loads(text), values[number % len(values)]
+                owner = changed
+                for name in place[:-1]:
+                    owner = owner[name]
+                owner[place[-1]] = value
+                with self.subTest(place=place, value=str(value)[:20]):
+                    self.read(pyperf3.report_html(changed))
+                count += 1
+        self.assertGreater(count, 300)
+        for document in (5, [], None, "x", [{}]):
+            self.read(pyperf3.report_html(document))
+
+    def test_intervals_of_which_no_two_are_of_a_kind(self):
+        """Joining them was tried for ever."""
+        for name, values in (("omitted", (True, False)), ("streams", ([], [{"socket": 5}]))):
+            document = pictures.Sample(seconds=2000, latency=False).document()
+            for number, interval in enumerate(document["intervals"]):
+                value = values[number % 2]
+                (interval if name == "streams" else interval["sum"])[name] = value
+            self.read(pyperf3.report_html(document))
+
+    def test_times_that_are_too_large_to_differ(self):
+        for start, end in ((1e20, 1e20), (1e20, 1e20 + 1e5), (0.0, 1e99), (-1e99, 1e99)):
+            axis = pyperf3.time_axis(start, end)
+            self.assertLessEqual(len(axis.ticks), 30, (start, end))
+            document = pictures.Sample(seconds=1).document()
+            document["intervals"][0]["sum"].update(start=start, end=end)
+            self.read(pyperf3.report_html(document))
+
+    def test_hosts_without_number(self):
+        """The table of a mesh has their square of cells."""
+        document = mesh()
+        document["mesh"]["hosts"] = [{"name": number} for number in range(1000)]
+        self.read(pyperf3.report_html(document))
+
+
+def nested(depth):
+    """Return lists within each other."""
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def places(document):
+    """Return the paths of a document's members: of the items of a list that of the first."""
+    found, todo = [], [((), document)]
+    while todo:
+        path, value = todo.pop()
+        items = value.items() if isinstance(value, dict) else (
+            list(enumerate(value))[:1] if isinstance(value, list) else ())
+        for name, item in items:
+            found.append(path + (name,))
+            todo.append((found[-1], item))
+    return found
+
+
+def survey(*documents):
+    """Return the document of a diagnosis with tests of these documents."""
+    ran = [pyperf3.Surveyed(test, document, None, False)
+           for test, document in zip(pyperf3.SURVEY_TESTS, documents)]
+    settings = pyperf3.Settings.from_arguments(["-c", "db2.example", "--diagnose"])
+    sound = pictures.Sample(seconds=1).document()
+    summary = pyperf3.summarize_survey(settings, [each._replace(document=sound) for each in ran])
+    return {"diagnose": {"host": "db2.example", "port": 5201, "phases": [
+        {"name": each.test.name, "document": each.document} for each in ran], "summary": summary}}
 
 
 class Sizes(PageCase):
@@ -413,6 +577,45 @@ class Sizes(PageCase):
         document["extra_data"] = "y" * 300000
         self.read(pyperf3.report_html(document))
         self.assertEqual(list(self.data), ["left_out"])
+
+
+    def test_servers_output_that_would_grow_by_its_escapes(self):
+        """It leaves the intervals their room, and is not written only to be thrown away."""
+        written = []
+        document = pictures.Sample(seconds=200, latency=False).document()
+        for output in ("<" * 2 ** 21, {"intervals": ["\u20ac" * 100] * 2 ** 13}):
+            document["server_output_json"] = output
+            escaped, pyperf3._escaped = pyperf3._escaped, (
+                lambda text: written.append(len(text)) or escaped(text))
+            try:
+                self.read(pyperf3.report_html(document))
+            finally:
+                pyperf3._escaped = escaped
+            self.assertEqual(len(self.data["intervals"]), 200)
+            self.assertEqual(self.data["left_out"], ["the server's own output"])
+            # Of the output, and of the few documents that were tried, no more than had room.
+            self.assertLess(sum(written), 4 * LIMIT)
+
+    def test_three_tests_of_an_hour(self):
+        for seconds, least in ((60, 60), (600, 30), (3600, 15)):
+            documents = [pictures.Sample(seconds=seconds, streams=4, **more).document()
+                         for more in ({}, {}, {"bidir": True})]
+            self.read(pyperf3.report_html(survey(*documents)))
+            self.assertEqual(self.panels().count("Bitrate (Mbit/s)"), 3)
+            for phase in self.data["diagnose"]["phases"]:
+                self.assertGreaterEqual(len(phase["document"]["intervals"]), least)
+
+    def test_intervals_are_joined_in_one_go(self):
+        """Of an hour of tenths of a second each interval is looked at a few times, not often."""
+        looked = []
+        document = pictures.Sample(seconds=3600, interval=0.1, latency=False).document()
+        joined, pyperf3._join_intervals = pyperf3._join_intervals, (
+            lambda some: looked.append(len(some)) or joined(some))
+        try:
+            self.read(pyperf3.report_html(document))
+        finally:
+            pyperf3._join_intervals = joined
+        self.assertLess(sum(looked), 1.2 * 36000)
 
 
 def mesh():
@@ -579,6 +782,21 @@ class Files(unittest.TestCase):
         self.assertEqual(self.content().decode("utf-8"), pyperf3.report_html(
             pictures.Sample(seconds=7).document(), "pyperf3.py -c h"))
 
+    def test_a_survey_of_events_keeps_few_intervals(self):
+        sample, report = pictures.Sample(seconds=3, latency=False), pyperf3.ReportFile(self.path)
+        whole = survey(*[sample.document()] * 2)["diagnose"]
+        for phase in whole["phases"]:
+            document = phase["document"]
+            for name, data in [("start", document["start"])] + [
+                    ("interval", each) for each in document["intervals"] * 2000] + [
+                    ("end", document["end"])]:
+                report.add(pyperf3.Event(event=name, data=data, phase=phase["name"]))
+        report.add(pyperf3.Event(event="diagnose", data=whole["summary"], whole=whole, error=None))
+        report.add(pyperf3.Event(event="done", data=None, ok=True))
+        page = self.content().decode("ascii")
+        for phase in whole["phases"]:
+            self.assertIn("%s: of 6000 intervals neighbours are joined" % phase["name"], page)
+
     def test_a_mesh_of_events(self):
         document = mesh()
         report = pyperf3.ReportFile(self.path)
@@ -677,14 +895,37 @@ class Runs(support.ServerCase, PageCase):
             self.assertTrue(read.has(text), text)
 
     def test_interrupted(self):
-        with support.Program(support.OURS + ("--loopback", "-t", "60", "-b", "20M", "-i", "0.2",
-                                             "--html", self.path)) as client:
-            client.wait_for(" sec ", count=4)
-            client.signal(signal.SIGINT)
-            client.finish(20.0)
-        read = self.read(self.page())
-        self.assertTrue(read.has("interrupt"))
-        self.assertGreater(len(self.data["intervals"]), 2)
+        for more, known in (((), "sent"), (("-R", "-u"), "received")):
+            with support.Program(support.OURS + ("--loopback", "-t", "60", "-b", "20M", "-i", "0.2",
+                                                 "--html", self.path) + more) as client:
+                client.wait_for(" sec ", count=4)
+                client.signal(signal.SIGINT)
+                client.finish(20.0)
+            read = self.read(self.page())
+            self.assertTrue(read.has("interrupt"))
+            self.assertGreater(len(self.data["intervals"]), 2)
+            facts = [row.find("td").text for row in self.root.iter("tr")
+                     if row.find("th").text in ("To the server", "From the server")]
+            self.assertEqual(re.findall("sent|received|0 bit/s", facts[0]), [known])
+
+    def test_a_saved_document_where_letters_are_not_utf_8(self):
+        """The command of the README, whatever the locale."""
+        left = support.run(support.OURS + ("--loopback", "-n", "1M", "-J", "-T", "B\xfcro"),
+                           env=dict(os.environ, PYTHONUTF8="1", LC_ALL="C.UTF-8"))
+        self.assertEqual(left.code, 0, left)
+        saved = os.path.join(self.folder, "test.json")
+        with open(saved, "wb") as handle:
+            handle.write(left.out.encode("utf-8"))
+        with open(os.path.join(support.ROOT, "README.md"), encoding="utf-8") as handle:
+            program = re.search(r"python3 -c '(import json.*report_html.*)'", handle.read()).group(1)
+        for more in ({"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONUTF8": "1"},
+                     {"PYTHONUTF8": "0", "PYTHONIOENCODING": "cp1252"}):
+            with open(saved, "rb") as handle:
+                page = subprocess.check_output(
+                    [sys.executable, "-c", program], stdin=handle,
+                    env=dict(os.environ, LC_ALL="C", PYTHONPATH=support.ROOT, **more))
+            self.assertTrue(self.read(page.decode("ascii").replace(os.linesep, "\n")).has(
+                "B\xfcro: TCP test"), more)
 
     def test_nobody_listens(self):
         left = support.run(support.OURS + ("-c", "127.0.0.1", "-p", support.free_port(),
