@@ -18948,6 +18948,7 @@ def join_points(points, count):
     """Return at most so many Points for many, each for as much time."""
     if len(points) <= count:
         return points
+    points = sorted(points)  # else neighbours might be of other times, and not become fewer
     begin, span = points[0].start, max(points[-1].end - points[0].start, 1e-9)
     joined = []
     for _, group in itertools.groupby(points, lambda point: min(
@@ -19526,7 +19527,7 @@ _MOST_ROWS = 8192  # of intervals that are kept
 _MOST_TRIED = 1000  # intervals of a document that may have room in a page
 _FEW_INTERVALS = 60  # they are joined only where streams are left out as well
 _DEEPEST = 60  # objects and lists within each other
-_MOST_HOSTS = 40  # of a mesh that have a place in its tables
+_MOST_HOSTS = 30  # of a mesh that have a place in its tables
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--dim:#57606a;--page:#fff;--box:#f4f6f8;
 --rule:#d5dae0;--up:#0063a8;--down:#b84a00;--idle:#3f7d20;--bad:#b3261e;--good:#1a6e2e}
@@ -20128,7 +20129,7 @@ def _mesh_table(whole, title, figure, text):
 
 def _mesh_body(document):
     whole = _member(document, "mesh")
-    hosts, cells = _objects(whole, "hosts"), _objects(whole, "cells")
+    hosts, cells = _objects(whole, "hosts")[:_MOST_HOSTS], _objects(whole, "cells")
     parts = [_say([document["error"]], "say error")] if document.get("error") else []
     parts.append(_say(_member(whole, "findings", list)))
     times = [_time_text(_member(cell, "document")) for cell in cells]
@@ -20141,6 +20142,8 @@ def _mesh_body(document):
     parts.append(_table(("Host", "Address", "Python", "Version", ""), [
         [str(host.get(name) or "-") for name in ("name", "address", "python", "version")]
         + [host.get("error") or ""] for host in hosts]))
+    if len(_objects(whole, "hosts")) > _MOST_HOSTS:
+        parts.append(element("p", "note", "The tables are of the first %d hosts." % _MOST_HOSTS))
     told = [host.get("error") for host in hosts]
     failed = [cell for cell in cells if cell.get("error") and cell["error"] not in told]
     return parts + [_say(["%s to %s: %s" % (cell.get("from"), cell.get("to"), cell["error"])
