@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import unittest
+import xml.etree.ElementTree
 
 import pyperf3
 import pictures
@@ -231,18 +232,18 @@ class Liars(FarCase):
                 where[name] = kept
 
     def run_mesh(self, documents, *arguments):
-        """Run a mesh of so many pairs, with the files of it beside; returns (what is left,
+        """Run a mesh of so many pairs, with the files of it beside; returns (what is left, page,
         metrics, rows).
         """
         told, files = os.path.join(self.folder, "told"), []
         with open(told, "w") as file:
             file.write("\n".join(documents))
-        for name in ("prom", "csv"):
+        for name in ("html", "prom", "csv"):
             files.append(os.path.join(self.folder, "mesh." + name))
             with contextlib.suppress(FileNotFoundError):
                 os.remove(files[-1])
-        words = ["--prometheus", files[0]] + [
-            "--csv=" + files[1]] * ("--csv" not in arguments)
+        words = ["--html=" + files[0], "--prometheus", files[1]] + [
+            "--csv=" + files[2]] * ("--csv" not in arguments)
         left = support.run(support.driver(TOLD) + ("--mesh", ",".join(self.NAMES), "-T", "night")
                            + tuple(words) + arguments, env=support.environment(TOLD=told))
         texts = []
@@ -260,10 +261,12 @@ class Liars(FarCase):
             some = cases[number:number + count - 1]
             some += [good] * (count - len(some))
             form = ((), ("-J",), ("--csv",))[at % 3]
-            left, metrics, *rows = self.run_mesh(some, *form)
+            left, page, metrics, *rows = self.run_mesh(some, *form)
             with self.subTest(number=number, form=form):
                 self.assertIn(left.code, (0, 1), left)
                 self.assertNotRegex(left.out + left.err, "Traceback|unable to|Error\\(|\x1b")
+                xml.etree.ElementTree.fromstring(page.partition("\n")[2])
+                self.assertLess(len(page), 200000)
                 self.assertEqual(metrics.count("\niperf3_up{"), count)
                 self.assertIn('iperf3_up{source="g",target="f"} 1\n', metrics)
                 self.assertLess(metrics.count("\niperf3_check_failed{"), 100 * count)
