@@ -15697,7 +15697,8 @@ class Mesh(FarDriver):
             document = yield from in_slices(JsonReader(b"".join(chunks), _MOST_DOCUMENT).read())
         except ValueError:
             document = None
-        return mesh_cell(cell, document, status), status
+        cell = mesh_cell(cell, document, status)
+        return cell, 1 if "error" in cell else status
 
     def _fail(self, error):
         self._report(error)
@@ -18234,7 +18235,7 @@ class CsvPrinter:
 
     def __init__(self, settings):
         self._rows = make_csv_renderer(settings)
-        self._of_mesh = settings.crowd
+        self._of_mesh, self._missing = settings.crowd, {}
         if settings.relayed:
             self._rows = RelayRenderer(self._rows)
         self._head = [CSV_HEADER] * settings.csv_header
@@ -18248,7 +18249,13 @@ class CsvPrinter:
         pairs that failed.
         """
         if self._of_mesh:
-            return [printable(line) for line in CsvMesh.complaints(event)]
+            data = event["data"]
+            if event["event"] == "announce":
+                self._missing = data["missing"]
+            elif event["event"] == "cell" and {data["from"], data["to"]} & set(self._missing):
+                return []
+            # They may be another host's texts, and are a line each.
+            return [short_text(line).replace("\n", " ") for line in CsvMesh.complaints(event)]
         if event["event"] != "diagnosis":
             return []
         return [test_tag(event) + check_line(check, True) for check in missed_checks(event["data"])]
@@ -18948,7 +18955,8 @@ def join_points(points, count):
     """Return at most so many Points for many, each for as much time."""
     if len(points) <= count:
         return points
-    points = sorted(points)  # else neighbours might be of other times, and not become fewer
+    # Else neighbours might be of other times, and not become fewer.
+    points = sorted(points, key=lambda point: point.start + point.end)
     begin, span = points[0].start, max(points[-1].end - points[0].start, 1e-9)
     joined = []
     for _, group in itertools.groupby(points, lambda point: min(
@@ -19230,9 +19238,9 @@ class WayTraces:
             ends = [_finite(own, name) for name in ("least_bps", "most_bps")]
             low, high = (rate if each is None else each for each in ends)
             self.rate.append(Point(start, end, low, rate, high))
-        if _finite(told, "slowest_bps") is not None:
-            self.spread.append(Point(start, end, told["slowest_bps"], told["fastest_bps"],
-                                     told["fastest_bps"]))
+        slowest, fastest = (_finite(told, name) for name in ("slowest_bps", "fastest_bps"))
+        if slowest is not None and fastest is not None:
+            self.spread.append(Point(start, end, slowest, fastest, fastest))
         lost = own if "lost_percent" in own else sums
         for points, row, name, factor in (
                 (self.received, own, "received_bps", 1), (self.trips, told, "rtt", 1e-3),
@@ -19783,10 +19791,11 @@ def _smaller_whole(document, room):
         phases = _objects(whole, "phases")
         sizes = [list(_smaller(_member(phase, "document"), room // len(phases)))
                  for phase in phases]
-        for size in range(max(map(len, sizes), default=0)):
+        longest = max(map(len, sizes), default=0)
+        for size in range(longest):  # a short test has few sizes, and needs none of them
             yield collections.OrderedDict(document, diagnose=collections.OrderedDict(
                 whole, phases=[collections.OrderedDict(phase, document=each[
-                    min(size, len(each) - 1)]) for phase, each in zip(phases, sizes)]))
+                    max(0, size - longest + len(each))]) for phase, each in zip(phases, sizes)]))
     elif "mesh" in document:
         yield document
         whole = _member(document, "mesh")
@@ -20144,7 +20153,7 @@ def _mesh_body(document):
         + [host.get("error") or ""] for host in hosts]))
     if len(_objects(whole, "hosts")) > _MOST_HOSTS:
         parts.append(element("p", "note", "The tables are of the first %d hosts." % _MOST_HOSTS))
-    told = [host.get("error") for host in hosts]
+    told = [host.get("error") for host in _objects(whole, "hosts")]
     failed = [cell for cell in cells if cell.get("error") and cell["error"] not in told]
     return parts + [_say(["%s to %s: %s" % (cell.get("from"), cell.get("to"), cell["error"])
                           for cell in failed], "say error")]

@@ -503,6 +503,27 @@ class Sizes(PageCase):
             self.assertTrue(least <= path.count("h") <= points, path.count("h"))
         return read
 
+    def test_a_short_test_of_a_survey_keeps_its_intervals(self):
+        """It was the first of which nothing was left, since it has few ways to become smaller."""
+        documents = [pictures.Sample(seconds=seconds, streams=4).document()
+                     for seconds in (3600, 3600, 2)]
+        whole = {"diagnose": {"phases": [{"name": str(number), "document": document}
+                                         for number, document in enumerate(documents)]}}
+        text, _ = pyperf3.embedded_document(whole, 60000)
+        kept = json.loads(text)["diagnose"]["phases"]
+        self.assertTrue(kept[2]["document"]["intervals"])
+        self.assertGreater(len(kept[0]["document"]["intervals"]), 0)
+
+    def test_intervals_whose_ends_jump_are_few_points(self):
+        points = [pyperf3.Point(number * 1e-3, number * 1e-3 + 1000 * (number % 2), 1, 1, 1)
+                  for number in range(5000)]
+        self.assertLessEqual(len(pyperf3.join_points(points, 50)), 51)
+
+    def test_a_spread_of_which_half_is_missing(self):
+        page = pyperf3.report_html({"intervals": [
+            {"sum": {"start": 0, "end": 1, "bits_per_second": 5, "pyperf3": {"slowest_bps": 1}}}]})
+        self.assertIn("</html>", page)
+
     def test_an_hour(self):
         read = self.check_size(400, 600, seconds=3600)
         self.assertTrue(read.has("left out, to keep this file small: of 3600 intervals neighbours"

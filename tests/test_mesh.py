@@ -275,6 +275,14 @@ class Liars(FarCase):
                 if form == ("-J",):
                     self.assertEqual(len(left.json()["mesh"]["cells"]), count)
 
+    def test_a_line_of_another_host_is_one_line(self):
+        good = next(self.documents())
+        told = good.replace('"received"', '"received)\\niperf3: error - forged %s"' % ("x" * 9000))
+        left = self.run_mesh([told] * 42, "--csv")[0]
+        self.assertEqual(len(left.err.splitlines()), 42, left)
+        self.assertTrue(all(re.match("[a-g] -> [a-g]: ", line) and len(line) < 300
+                            for line in left.err.splitlines()), left)
+
     def test_rows_have_all_that_a_pairs_document_tells(self):
         good = next(self.documents())
         left = self.run_mesh([good] * 42, "--csv", "--csv-header")[0]
@@ -291,7 +299,7 @@ class Liars(FarCase):
 
     def test_among_rows_a_pair_that_fails_is_told_on_standard_error(self):
         left = self.run_mesh(["nothing"] + [next(self.documents())] * 41, "--csv")[0]
-        self.assertEqual(left.code, 0, left)
+        self.assertEqual(left.code, 1, left)
         self.assertEqual(left.err.splitlines()[0],
                          "a -> b: the client there printed no document (status 0)")
 
@@ -369,6 +377,7 @@ class Forms(MeshCase):
         self.assertEqual((left.code, left.out), (1, ""), left)
         for name in ("a", "b"):
             self.assertRegex(left.err, r"(?m)^%s is left out: \S" % name)
+        self.assertEqual(len(left.err.splitlines()), 2, left)
 
     def test_lists_that_are_none(self):
         for words in (("--mesh", "db1"), ("--mesh", "db1,db1"), ("--mesh", "db1,,db2"),
