@@ -479,6 +479,10 @@ def system_text(error):
     return getattr(error, "strerror", None) or str(error)
 
 
+# What reading a document raises that is not as it should be: another host's may be anything.
+ODD_DOCUMENT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
 def as_failure(error):
     """Return an exception as what ends one test, and no more: an IperfError or Interrupted."""
     if isinstance(error, (IperfError, Interrupted)):
@@ -15739,7 +15743,7 @@ def mesh_cell(cell, document, status):
         if "lost_percent" in end.get("sum", ()):
             cell["lost_percent"] = float(end["sum"]["lost_percent"])
         _add_times(cell, start, end)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+    except ODD_DOCUMENT:
         cell.pop("bits_per_second", None)
         if not error:
             error = "the client there printed no figures (status %d)" % status
@@ -17977,8 +17981,7 @@ class MeshTextRenderer:
         lines = [""] + findings
         for cell in data["cells"]:
             pair = "%(from)s -> %(to)s: " % cell
-            # What another host says of a test may be anything.
-            with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            with suppress(*ODD_DOCUMENT):
                 own = cell["document"]["end"]["pyperf3"]
                 lines += [pair + check_line(check, False) for check in missed_checks(own)]
                 lines += ["%s%s." % (pair, found["sentence"])
@@ -18186,13 +18189,13 @@ class CsvMesh:
 
     def __init__(self, title=None, clock=time.time):
         self._title, self._clock = title, clock
+        self._missing = {}  # hosts that cannot be used: why
 
     def render(self, event):
         if event["event"] != "cell":
             return []
         cell, rows, test = event["data"], [], CsvTest(event["data"]["to"], self._clock)
-        # What another host says of a test may be anything.
-        with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        with suppress(*ODD_DOCUMENT):
             start, end = cell["document"]["start"], cell["document"]["end"]
             for way, suffix in zip(("up", "down"), DIRECTIONS):
                 for kind in ("sent", "received"):
@@ -18207,19 +18210,26 @@ class CsvMesh:
             return test.lines(rows)
         return []
 
-    @staticmethod
-    def complaints(event):
-        """As CsvPrinter.complaints()."""
-        name, data = event["event"], event["data"]
+    def complaints(self, event):
+        """Return lines about hosts and pairs that failed, and limits that were missed."""
+        name, data, lines = event["event"], event["data"], []
         if name == "announce":
-            return ["%s is left out: %s" % pair for pair in data["missing"].items()]
-        if name != "cell":
-            return []
-        lines = [data["error"]] if "error" in data else []
-        with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            lines += [check_line(check, True) for check in missed_checks(
-                data["document"]["end"]["pyperf3"])]
-        return ["%s -> %s: %s" % (data["from"], data["to"], line) for line in lines]
+            self._missing = data["missing"]
+            lines = ["%s is left out: %s" % pair for pair in self._missing.items()]
+        elif name == "cell" and not {data["from"], data["to"]} & set(self._missing):
+            lines = [data["error"]] if "error" in data else []
+            with suppress(*ODD_DOCUMENT):
+                lines += [check_line(check, True) for check in missed_checks(
+                    data["document"]["end"]["pyperf3"])]
+            lines = ["%s -> %s: %s" % (data["from"], data["to"], line) for line in lines]
+        # They may be another host's texts, and are a line each.
+        return [short_text(line).replace("\n", " ") for line in lines]
+
+
+def missed_limits(event):
+    """Return lines about the limits that a test has missed."""
+    checks = event["data"] if event["event"] == "diagnosis" else {}
+    return [test_tag(event) + check_line(check, True) for check in missed_checks(checks)]
 
 
 def make_csv_renderer(settings):
@@ -18231,11 +18241,14 @@ def make_csv_renderer(settings):
 
 
 class CsvPrinter:
-    """Rows for standard output: their lines end with what RFC 4180 wants before the newline."""
+    """Rows for standard output: their lines end with what RFC 4180 wants before the newline.
+
+    complaints: returns the lines about what is wrong with an event, which no row tells.
+    """
 
     def __init__(self, settings):
         self._rows = make_csv_renderer(settings)
-        self._of_mesh, self._missing = settings.crowd, {}
+        self.complaints = self._rows.complaints if settings.crowd else missed_limits
         if settings.relayed:
             self._rows = RelayRenderer(self._rows)
         self._head = [CSV_HEADER] * settings.csv_header
@@ -18243,22 +18256,6 @@ class CsvPrinter:
     def render(self, event):
         lines, self._head = self._head + self._rows.render(event), []
         return [line + "\r" for line in lines]
-
-    def complaints(self, event):
-        """Return lines about what no row tells, which is wrong: limits that were missed, hosts and
-        pairs that failed.
-        """
-        if self._of_mesh:
-            data = event["data"]
-            if event["event"] == "announce":
-                self._missing = data["missing"]
-            elif event["event"] == "cell" and {data["from"], data["to"]} & set(self._missing):
-                return []
-            # They may be another host's texts, and are a line each.
-            return [short_text(line).replace("\n", " ") for line in CsvMesh.complaints(event)]
-        if event["event"] != "diagnosis":
-            return []
-        return [test_tag(event) + check_line(check, True) for check in missed_checks(event["data"])]
 
 
 class CsvFile:
@@ -18536,8 +18533,8 @@ class MetricsFile:
         try:
             if reason is None:
                 figures = figures_of(labels, cell.get("document") or {})
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
-            reason = "other"  # what another host says of a test may be anything
+        except ODD_DOCUMENT:
+            reason = "other"
         self._tests.append(MetricsTest(labels, figures, reason))
 
 
@@ -19495,15 +19492,11 @@ def share_panel(latency):
     return panel
 
 
-# What a part of a document that is not as it should be raises.
-_ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-
-
 def _if_sound(make, *what):
     """Return what a function makes of a part of a document, None if that is not as it should be."""
     try:
         return make(*what)
-    except _ODD:
+    except ODD_DOCUMENT:
         return None
 
 

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import unittest
 import xml.etree.ElementTree as ElementTree
+from unittest import mock
 
 import captures
 import pictures
@@ -606,12 +607,10 @@ class Sizes(PageCase):
         document = pictures.Sample(seconds=200, latency=False).document()
         for output in ("<" * 2 ** 21, {"intervals": ["\u20ac" * 100] * 2 ** 13}):
             document["server_output_json"] = output
-            escaped, pyperf3._escaped = pyperf3._escaped, (
-                lambda text: written.append(len(text)) or escaped(text))
-            try:
+            escaped = pyperf3._escaped
+            with mock.patch.object(pyperf3, "_escaped", lambda text: (
+                    written.append(len(text)) or escaped(text))):
                 self.read(pyperf3.report_html(document))
-            finally:
-                pyperf3._escaped = escaped
             self.assertEqual(len(self.data["intervals"]), 200)
             self.assertEqual(self.data["left_out"], ["the server's own output"])
             # Of the output, and of the few documents that were tried, no more than had room.
@@ -630,12 +629,10 @@ class Sizes(PageCase):
         """Of an hour of tenths of a second each interval is looked at a few times, not often."""
         looked = []
         document = pictures.Sample(seconds=3600, interval=0.1, latency=False).document()
-        joined, pyperf3._join_intervals = pyperf3._join_intervals, (
-            lambda some: looked.append(len(some)) or joined(some))
-        try:
+        joined = pyperf3._join_intervals
+        with mock.patch.object(pyperf3, "_join_intervals", lambda some: (
+                looked.append(len(some)) or joined(some))):
             self.read(pyperf3.report_html(document))
-        finally:
-            pyperf3._join_intervals = joined
         self.assertLess(sum(looked), 1.2 * 36000)
 
 
